@@ -1,0 +1,198 @@
+"""What was seen: the only thing a law ever looks at.
+
+Everything here is plain data, built by the harness from what each rank reported and from what the model says.
+A rank is counted inside the group that performed the step. Bits are raw bytes, little-endian, in the row-major
+order of the logical elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from reference import Layout, Run
+
+Outcome = Literal["done", "refused", "raised", "lost"]
+Wanted = Literal["accept", "refuse", "unspecified"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A tensor as one rank saw it: its logical `bits`, and where it lies.
+
+    `strides` and `offset` count elements. `storage` identifies the memory behind it within one rank and one run;
+    `storage_nbytes` is that memory's whole size.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    bits: bytes
+    device: str = "cpu"
+    strides: tuple[int, ...] = ()
+    offset: int = 0
+    storage: int = 0
+    storage_nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One operand of a collective. `offset` counts elements from the start of `storage`."""
+
+    numel: int
+    dtype: str
+    contiguous: bool
+    storage: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One collective as it was issued: `op` is one of all_gather, reduce_scatter, all_reduce, broadcast, other.
+
+    A coalesced call has several sends and receives.
+    """
+
+    op: str
+    send: tuple[Buffer, ...]
+    recv: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one operation did beyond its result, on one rank.
+
+    Fresh tensors allocated and their bytes, tensor copies and their bytes, reads of a device value by the host.
+    """
+
+    calls: tuple[Call, ...] = ()
+    allocations: int = 0
+    allocated_bytes: int = 0
+    copies: int = 0
+    copied_bytes: int = 0
+    syncs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the implementation says of its own layout for one parameter and rank. `runs` as in `reference.Run`."""
+
+    shard_numel: int
+    padded_numel: int
+    runs: tuple[Run, ...]
+    logical_shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A result of an earlier gather, looked at again: is it still what it was?
+
+    `gathered_at` is the step it came from. `first_wrong` is the first differing element, None where it is intact.
+    `released` says whether the parameter was released since (after that only a promise keeps it).
+    """
+
+    parameter: str
+    gathered_at: int
+    released: bool
+    first_wrong: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation as one rank performed it.
+
+    outcome      done; refused (a register that raised); raised (any other error); lost (the rank hung, crashed or
+                 exited during it)
+    results      what the operation returned, by parameter: gathered tensors (gather, wait), reduced shards
+                 (reduce), shards (register, load), saved tensors (save)
+    mutated      inputs the operation was given (shards, gradients) whose bytes it changed
+    guards       inputs whose surrounding memory it changed
+    held         results of earlier gathers, looked at after this operation
+    freed        by parameter, after a release (and trim, where offered): is the gathered memory gone
+    available    by parameter, what the implementation says of it after the operation
+    warm         the same parameter went through this operation before in this run, so buffers exist already
+    """
+
+    index: int
+    kind: str
+    parameters: tuple[str, ...]
+    rank: int
+    world_size: int
+    outcome: Outcome = "done"
+    error: str = ""
+    seconds: float = 0.0
+    results: Mapping[str, Seen] = field(default_factory=dict)
+    mutated: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+    held: tuple[Held, ...] = ()
+    cost: Cost = Cost()
+    claims: Mapping[str, Claim] = field(default_factory=dict)
+    scalar: float | None = None
+    freed: Mapping[str, bool] = field(default_factory=dict)
+    available: Mapping[str, bool] = field(default_factory=dict)
+    warm: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the model says of one step.
+
+    `wanted` and its `reason` (and `link`) say whether the operation must be accepted. `results` are the bits every
+    rank must see; `per_rank` replaces it where ranks see different things (reduced shards: padding included, as
+    zeros). `scalar` is exact.
+    """
+
+    wanted: Wanted = "accept"
+    reason: str = ""
+    link: str = ""
+    results: Mapping[str, bytes] = field(default_factory=dict)
+    per_rank: tuple[Mapping[str, bytes], ...] = ()
+    scalar: float | None = None
+
+    def bits(self, parameter: str, rank: int) -> bytes | None:
+        """The bits rank `rank` must see for `parameter`; None where the model does not say."""
+        return (self.per_rank[rank] if self.per_rank else self.results).get(parameter)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One parameter and the model's layout of it at every world size that the program uses."""
+
+    id: str
+    shape: tuple[int, ...]
+    dtype: str
+    layouts: Mapping[int, Layout]
+    frozen: bool = False
+    tied_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankStory:
+    """What became of one pool rank: every step it finished, and how it ended."""
+
+    pool_rank: int
+    ended: Literal["done", "raised", "exited", "signalled", "hung"]
+    steps: tuple[Step, ...]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One run of one case on all ranks, beside what the model says. `second` is the same case under other poison."""
+
+    world_size: int
+    subjects: Mapping[str, Subject]
+    ranks: tuple[RankStory, ...]
+    expected: tuple[Expected, ...]
+    deadline: float = 10.0
+    second: Evidence | None = None
+
+    def steps(self, *kinds: str) -> Iterator[Step]:
+        """Every step of these kinds (none: of any kind), rank by rank in program order."""
+        for story in self.ranks:
+            yield from (step for step in story.steps if not kinds or step.kind in kinds)
+
+    def across(self, index: int) -> tuple[Step, ...]:
+        """Step number `index` as each rank that performed it saw it, in group order."""
+        found = [step for story in self.ranks for step in story.steps if step.index == index]
+        return tuple(sorted(found, key=lambda step: step.rank))
