@@ -55,7 +55,7 @@ class Observer(TorchDispatchMode):
     def __torch_dispatch__(
         self,
         func: Any,
-        types: Any,  # noqa: ARG002  # torch's signature
+        types: Any,  # torch's signature
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:

@@ -138,9 +138,7 @@ class FunctionSession:
         return {id: self.implementation.reduce(grad, self.group) for id, grad in grads.items()}
 
 
-def open_session(
-    loaded: Loaded, group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any]
-) -> Any:
+def open_session(loaded: Loaded, group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any]) -> Any:
     """A session for one group, whichever form the implementation has."""
     if loaded.form == "functions":
         return FunctionSession(loaded.object, group)
