@@ -1,0 +1,63 @@
+"""Runs: many element positions said in five integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reference.arithmetic import clamp
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`count` blocks of `length` consecutive elements, back to back in a shard, `stride` apart in the parameter.
+
+    Block i lies at `local + i * length` in the shard and at `start + i * stride` in the parameter's row-major order.
+    Plain data: nothing is checked here, because an implementation's own claim is written in runs too.
+    """
+
+    local: int
+    start: int
+    length: int
+    stride: int
+    count: int
+
+    @property
+    def numel(self) -> int:
+        """Elements in all blocks together."""
+        return self.length * self.count
+
+
+def strided(local: int, start: int, length: int, stride: int, count: int) -> tuple[Run, ...]:
+    """The run of these blocks in its one normal form, where equal maps are equal runs.
+
+    No elements: no run. Blocks that touch: one block. One block: its stride is its length.
+    """
+    if length <= 0 or count <= 0:
+        return ()
+    if count == 1 or stride == length:
+        return (Run(local, start, length * count, length * count, 1),)
+    return (Run(local, start, length, stride, count),)
+
+
+def block(local: int, start: int, length: int) -> tuple[Run, ...]:
+    """One block of consecutive elements; no run where `length` is not positive."""
+    return strided(local, start, length, length, 1)
+
+
+def position_of(run: Run, offset: int) -> int | None:
+    """Where in the parameter the shard's element `offset` lies, None where this run does not hold it."""
+    inside = offset - run.local
+    if not 0 <= inside < run.numel:
+        return None
+    number, within = divmod(inside, run.length)
+    return run.start + number * run.stride + within
+
+
+def offset_of(run: Run, position: int) -> int | None:
+    """Where in the shard the parameter's element `position` lies, None where this run does not hold it.
+
+    For runs whose blocks do not overlap (stride >= length, or one block).
+    """
+    number = clamp((position - run.start) // max(run.stride, 1), 0, run.count - 1)
+    within = position - run.start - number * run.stride
+    return run.local + number * run.length + within if 0 <= within < run.length else None
