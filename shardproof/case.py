@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
+from typing import Literal, get_args
 
 VERSION = 1
 
@@ -32,6 +32,7 @@ OperationKind = Literal[
     "clip",
     "step",
 ]
+OPERATIONS: tuple[OperationKind, ...] = get_args(OperationKind)
 LayoutKind = Literal["flat_padded", "chunk", "bucket", "ragged", "grouped", "two_dimensional"]
 GradBuffer = Literal["full", "partition", "absent"]
 DivergenceKind = Literal["shape", "dtype", "id", "order", "shard_numel", "extra", "missing", "refuses"]

@@ -10,9 +10,7 @@ class UsageError(Exception):
         """Keep the parts; the message joins those that are given."""
         self.what, self.where, self.observed, self.expected, self.todo = what, where, observed, expected, todo
         head = f"{what} [{where}]" if where else what
-        tail = ", ".join(
-            f"{name} {value}" for name, value in (("observed", observed), ("expected", expected)) if value
-        )
+        tail = ", ".join(f"{name} {value}" for name, value in (("observed", observed), ("expected", expected)) if value)
         super().__init__("\n".join(part for part in (f"{head}: {tail}" if tail else head, todo) if part))
 
 

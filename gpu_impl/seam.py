@@ -1,0 +1,95 @@
+"""The collectives, under whichever names this torch has, and the one private torch call that buffers need.
+
+torch 2.13 renamed all_gather_into_tensor and reduce_scatter_tensor to all_gather_single and reduce_scatter_single and
+warns at the old names; 2.11 has the old ones only. Chosen once, at import.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _coalescing_manager
+
+from gpu_impl.errors import CollectiveError
+
+_NEW = hasattr(dist, "all_gather_single")
+_all_gather = dist.all_gather_single if _NEW else dist.all_gather_into_tensor
+_reduce_scatter = dist.reduce_scatter_single if _NEW else dist.reduce_scatter_tensor
+
+# A receive buffer of W*p elements and the send buffer of p elements that each rank contributes.
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+class Work(Protocol):
+    """A collective under way."""
+
+    def wait(self) -> object:
+        """On the CPU returns when it is done; on CUDA makes the current stream wait and returns at once."""
+
+
+def all_gather(receive: torch.Tensor, send: torch.Tensor, group: dist.ProcessGroup) -> None:
+    """Concatenate every rank's `send` in `receive`."""
+    try:
+        _all_gather(receive, send, group=group)
+    except RuntimeError as error:
+        raise _failed("all-gather", (send,), group, error) from error
+
+
+def start_all_gather(pairs: Sequence[Pair], group: dist.ProcessGroup) -> Work:
+    """Start gathering all pairs (at least one) as one collective. Dtypes may be mixed, on gloo and on NCCL."""
+    try:
+        if len(pairs) == 1:
+            work: Work = _all_gather(*pairs[0], group=group, async_op=True)
+            return work
+        with _coalescing_manager(group, async_ops=True) as works:
+            for receive, send in pairs:
+                _all_gather(receive, send, group=group)
+    except RuntimeError as error:
+        raise _failed("all-gather", [send for _, send in pairs], group, error) from error
+    coalesced: Work = works
+    return coalesced
+
+
+def finish_all_gather(work: Work, pairs: Sequence[Pair], group: dist.ProcessGroup) -> None:
+    """Wait for what `start_all_gather` started on these pairs."""
+    try:
+        work.wait()
+    except RuntimeError as error:
+        raise _failed("all-gather", [send for _, send in pairs], group, error) from error
+
+
+def reduce_scatter(receive: torch.Tensor, send: torch.Tensor, group: dist.ProcessGroup) -> None:
+    """Sum every rank's `send` of W*p elements and keep this rank's p in `receive`. `send` is only read."""
+    try:
+        _reduce_scatter(receive, send, group=group)
+    except RuntimeError as error:
+        raise _failed("reduce-scatter", (send,), group, error) from error
+
+
+def all_reduce(tensor: torch.Tensor, group: dist.ProcessGroup) -> None:
+    """Replace `tensor` by its sum over ranks."""
+    try:
+        dist.all_reduce(tensor, group=group)
+    except RuntimeError as error:
+        raise _failed("all-reduce", (tensor,), group, error) from error
+
+
+def _failed(what: str, sends: Sequence[torch.Tensor], group: dist.ProcessGroup, error: RuntimeError) -> CollectiveError:
+    sizes = ", ".join(f"{send.numel()} x {str(send.dtype).removeprefix('torch.')}" for send in sends)
+    return CollectiveError(
+        f"{what} of {sizes} failed on rank {group.rank()} of {group.size()}: {error}\n"
+        "shards and pending gradients are unchanged; call again once the group works"
+    )
+
+
+def holders(tensor: torch.Tensor) -> int:
+    """How many tensors and Python objects hold this tensor's memory. Only differences between two calls mean anything.
+
+    Tensors count at the storage; whoever kept `untyped_storage()` alone counts as a reference to that one object.
+    """
+    storage = tensor.untyped_storage()
+    return torch._C._storage_Use_Count(storage._cdata) + sys.getrefcount(storage)

@@ -1,0 +1,21 @@
+"""What a backend can carry at all. Asked before any policy: nobody is accused of what the transport cannot do."""
+
+from __future__ import annotations
+
+_COMMON = frozenset(
+    {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool", "complex64", "complex128"}
+)
+
+# Seen with torch 2.13 (gloo) and with NCCL 2.30.7 under torch 2.11: dtypes of an all-gather.
+CARRIES: dict[str, frozenset[str]] = {
+    "gloo": _COMMON,
+    "nccl": _COMMON | {"float8_e4m3fn", "float8_e5m2"},
+}
+
+# Dtypes of a sum reduced in the dtype itself; neither backend adds complex numbers over ranks.
+REDUCES: dict[str, frozenset[str]] = {
+    "gloo": frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8"}),
+    "nccl": frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8"}),
+}
+
+BACKEND_OF = {"cpu": "gloo", "cuda": "nccl"}

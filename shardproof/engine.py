@@ -1,0 +1,227 @@
+"""Runs one case on ranks and judges it: the pool, the model and the laws put together."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from shardproof.case_file import encode
+from shardproof.implementations import resolve
+
+from invariants import LAWS, Evidence, Judgement, Law, RankStory, Step, Violation, judge
+from shardproof import oracle, wire
+from shardproof.backends import BACKEND_OF
+from shardproof.case import Case
+from shardproof.errors import UsageError
+from shardproof.ranks import Pool, RankReport
+
+# Two bytes that fresh memory and padding are filled with: NaN or -1 everywhere, and an ordinary number.
+_POISONS = (0xFF, 0x3B)
+# One case in this many runs twice, under both poisons.
+_TWICE_EVERY = 8
+_ENTRY = "shardproof.rank_side.entry"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What is under test: how it was named, what it offers and promises, which layouts and alignments it has."""
+
+    name: str
+    target: str
+    form: str
+    offers: tuple[str, ...]
+    promises: tuple[str, ...]
+    layouts: tuple[str, ...]
+    alignments: tuple[int, ...]
+    needs_default_group: bool
+    doc: str
+    torch: str
+    backend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds that one case took on the ranks, and to judge."""
+
+    ran: float
+    judged: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the laws say of one case."""
+
+    case: Case
+    evidence: Evidence
+    judgements: tuple[Judgement, ...]
+    timing: Timing
+
+    @property
+    def broken(self) -> tuple[Violation, ...]:
+        """Every violation, law by law."""
+        return tuple(violation for judgement in self.judgements for violation in judgement.violations)
+
+    @property
+    def outcome(self) -> Literal["valid", "invalid", "unknown"]:
+        """invalid: a law is broken; unknown: no law could be judged; valid: what was judged holds."""
+        if self.broken:
+            return "invalid"
+        return "valid" if any(judgement.judged for judgement in self.judgements) else "unknown"
+
+
+class Engine:
+    """An implementation on a pool of ranks. Raises UsageError where the name is none or leads to no implementation."""
+
+    def __init__(self, name: str, *, device: str = "cpu", pool_size: int = 8, deadline: float = 10.0) -> None:
+        """Start the pool and ask rank 0 what the implementation is."""
+        self._target = resolve(name)
+        self._device = device
+        self._deadline = deadline
+        self._folder = Path(tempfile.mkdtemp(prefix="shardproof-"))
+        self._pools: dict[int, Pool] = {}
+        self._pool_size = pool_size
+        self._default_group = False
+        try:
+            self.description = self._describe(name)
+        except BaseException:
+            self.close()
+            raise
+        if self.description.needs_default_group:
+            self._drop_pools()
+            self._default_group = True
+
+    def __enter__(self) -> Engine:
+        """Nothing more to open."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """End every rank and remove what was written."""
+        self._drop_pools()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def laws(self) -> tuple[Law[Any], ...]:
+        """The laws that apply: all but the promises that the implementation does not make."""
+        return tuple(law for law in LAWS if not law.is_promise or law.slug in self.description.promises)
+
+    def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:
+        """Run a case and apply the laws (`only` these, where given). `twice`: under both poisons, None: on a sample."""
+        began = time.perf_counter()
+        encoded = encode(case)
+        evidence = self._run(case, encoded, _POISONS[0])
+        again = _sampled(encoded) if twice is None else twice
+        if again and all(story.ended == "done" for story in evidence.ranks):
+            evidence = replace(evidence, second=self._run(case, encoded, _POISONS[1]))
+        ran = time.perf_counter()
+        chosen = [law for law in self.laws() if not only or law.slug in only]
+        judgements = tuple(self._judge(law, evidence) for law in chosen)
+        return Verdict(case, evidence, judgements, Timing(ran - began, time.perf_counter() - ran))
+
+    def _judge(self, law: Law[Any], evidence: Evidence) -> Judgement:
+        lacking = [need for need in law.needs if need not in self.description.offers and need != "register"]
+        if lacking:
+            return Judgement(law.slug, 0, reason=f"{self.description.name} does not offer {', '.join(lacking)}")
+        return judge(law, evidence)
+
+    def _run(self, case: Case, encoded: str, poison: int) -> Evidence:
+        payload = {"case": encoded, "target": self._target.target, "folder": str(self._folder), "poison": poison}
+        members = sorted({rank for group in case.groups for rank in group.ranks})
+        reports = self._pool(case).run(f"{_ENTRY}:run_case", payload, ranks=members, deadline=self._deadline)
+        policy = next((r.value["policy"] for r in reports if r.ended == "done" and "policy" in r.value), None)
+        return Evidence(
+            world_size=case.world_size,
+            subjects=oracle.subjects(case),
+            ranks=tuple(_story(case, report) for report in reports),
+            expected=oracle.expectations(case, policy, BACKEND_OF[self._device]),
+            deadline=self._deadline,
+        )
+
+    def _pool(self, case: Case | None) -> Pool:
+        """One pool for every case, or one a world size where the default group is needed."""
+        size = self._pool_size if case is None or not self._default_group else case.pool_size
+        size = max(size, case.pool_size if case else 1)
+        if size not in self._pools:
+            if not self._default_group:
+                self._drop_pools()
+            self._pools[size] = Pool(
+                size, device=self._device, preload=self._target.preload, default_group=self._default_group
+            )
+            self._pool_size = max(size, self._pool_size)
+        return self._pools[size]
+
+    def _drop_pools(self) -> None:
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
+
+    def _describe(self, name: str) -> Description:
+        report = self._pool(None).run(
+            f"{_ENTRY}:describe", {"target": self._target.target}, ranks=[0], deadline=max(60.0, self._deadline)
+        )[0]
+        problem = report.value["problem"] if report.ended == "done" and "problem" in report.value else ""
+        if report.ended != "done":
+            problem = f"{self._target.target} {_ending(report)} when it was first used\n{report.error or report.stderr}"
+        if problem:
+            raise UsageError(
+                "this cannot be used as an implementation",
+                where=f"--impl {name}",
+                observed=problem.strip(),
+                todo="docs/write-an-implementation.md shows the two functions that are needed",
+            )
+        said = {key: tuple(value) if isinstance(value, list) else value for key, value in report.value.items()}
+        return Description(name=name, target=self._target.target, backend=BACKEND_OF[self._device], **said)
+
+
+def _sampled(encoded: str) -> bool:
+    return hashlib.blake2b(encoded.encode(), digest_size=2).digest()[0] % _TWICE_EVERY == 0
+
+
+def _story(case: Case, report: RankReport) -> RankStory:
+    """A rank's report as evidence; where it did not come back, the operation it was lost in."""
+    if report.ended == "done":
+        return RankStory(report.rank, "done", wire.unpack(report.value["steps"], report.blobs))
+    return RankStory(report.rank, report.ended, _lost(case, report), _detail(report))
+
+
+def _lost(case: Case, report: RankReport) -> tuple[Step, ...]:
+    if report.noted is None or not 0 <= report.noted < len(case.program):
+        return ()
+    operation = case.program[report.noted]
+    ranks = case.group(operation.group).ranks
+    return (
+        Step(
+            index=report.noted,
+            kind=operation.kind,
+            parameters=case.acted_on(operation),
+            rank=ranks.index(report.rank),
+            world_size=len(ranks),
+            outcome="lost",
+            error=_ending(report),
+            seconds=report.seconds,
+        ),
+    )
+
+
+def _ending(report: RankReport) -> str:
+    """How a rank ended, in words."""
+    if report.ended == "exited":
+        return f"exited with code {report.exit_code}"
+    if report.ended == "signalled":
+        return f"was killed by signal {report.signal}"
+    if report.ended == "raised":
+        return f"raised {(report.error.splitlines() or [''])[-1]}"
+    return "did not come back in time"
+
+
+def _detail(report: RankReport) -> str:
+    parts = (_ending(report), report.error, report.stack, report.stderr)
+    return "\n".join(part.strip() for part in parts if part)

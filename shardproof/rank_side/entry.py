@@ -1,0 +1,76 @@
+"""What the pool calls on a rank: describe an implementation, or run one case on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from shardproof.case_file import decode
+
+from shardproof.case import Case
+from shardproof.rank_side.observer import Observer
+from shardproof.rank_side.probe import probe
+from shardproof.rank_side.program import State, perform
+from shardproof.rank_side.sessions import Loaded, NotAnImplementation, load
+from shardproof.wire import pack
+
+Answer = tuple[Any, Sequence[bytes]]
+
+
+def describe(context: Any, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
+    """What an implementation is and offers, after one smallest case of it; {"problem": text} where it is none."""
+    try:
+        loaded = load(payload["target"])
+        problem = probe(loaded, context.group((context.rank,)), torch.device(context.device))
+    except NotAnImplementation as error:
+        return {"problem": str(error)}, ()
+    if problem:
+        return {"problem": f"{loaded.target}: {problem}"}, ()
+    return {
+        "form": loaded.form,
+        "offers": loaded.offers,
+        "promises": sorted(loaded.attribute("promises", ())),
+        "layouts": list(loaded.attribute("layouts", ("flat_padded",))),
+        "alignments": list(loaded.attribute("alignments", (1,))),
+        "needs_default_group": bool(loaded.attribute("needs_default_group", False)),
+        "doc": (loaded.object.__doc__ or "").strip().partition("\n")[0],
+        "torch": torch.__version__,
+    }, ()
+
+
+def run_case(context: Any, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
+    """Perform a case's program: the packed steps, their tensors' bytes, and (rank 0 of the main group) the policy."""
+    case = decode(payload["case"])
+    loaded = load(payload["target"])
+    state = State(
+        case=case,
+        loaded=loaded,
+        pool_rank=context.rank,
+        device=torch.device(context.device),
+        folder=Path(payload["folder"]),
+        poison=payload["poison"],
+        group_of=context.group,
+        observer=Observer(payload["poison"]),
+    )
+    for group in case.groups:
+        context.group(group.ranks)  # every rank of the pool makes the same groups in the same order
+    steps = list(perform(state, context.note))
+    packed, tensors = pack(steps)
+    value: dict[str, Any] = {"steps": packed}
+    if context.rank == case.main.ranks[0]:
+        value["policy"] = _policy(loaded, case)
+    return value, tensors
+
+
+def _policy(loaded: Loaded, case: Case) -> tuple[str, str, str] | None:
+    """The implementation's own answer for this case as (answer, reason, link); None where it has no policy."""
+    policy = loaded.function("policy")
+    if policy is None:
+        return None
+    answer = policy(case)
+    answer, reason, link = (answer, "", "") if isinstance(answer, str) else (*answer, "", "")[:3]
+    if answer not in ("accept", "refuse", "unspecified"):
+        raise ValueError(f"policy answered {answer!r}, expected accept, refuse or unspecified")
+    return answer, reason, link

@@ -1,0 +1,154 @@
+"""Watches one implementation call: the collectives it issues, what it allocates, copies and reads back.
+
+It also poisons fresh memory, so that whoever reads what nobody wrote reads the poison and not a lucky zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from invariants import Buffer, Call, Cost
+from shardproof.rank_side.tensors import dtype_name
+
+_COLLECTIVES = {
+    "_allgather_base_": "all_gather",
+    "allgather_": "all_gather",
+    "allgather_coalesced_": "all_gather",
+    "allgather_into_tensor_coalesced_": "all_gather",
+    "_reduce_scatter_base_": "reduce_scatter",
+    "reduce_scatter_": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced_": "reduce_scatter",
+    "allreduce_": "all_reduce",
+    "allreduce_coalesced_": "all_reduce",
+    "broadcast_": "broadcast",
+}
+_FRESH = {"empty", "empty_strided", "new_empty", "new_empty_strided", "empty_like"}
+_COPIES = {"copy_", "clone", "_to_copy", "cat", "stack", "contiguous", "copy", "_foreach_copy_"}
+_SYNCS = {"_local_scalar_dense", "is_nonzero", "equal", "nonzero"}
+
+
+class Observer(TorchDispatchMode):
+    """Sees every operation that reaches the dispatcher while it is entered; `cost` sums them up.
+
+    `poison` is the byte that fresh memory is filled with.
+    """
+
+    def __init__(self, poison: int) -> None:
+        """Nothing is seen yet."""
+        super().__init__()
+        self._poison = poison
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was seen."""
+        self._calls: list[Call] = []
+        self._counts = dict.fromkeys(("allocations", "allocated_bytes", "copies", "copied_bytes", "syncs"), 0)
+
+    def cost(self) -> Cost:
+        """What was seen since the last reset."""
+        return Cost(calls=tuple(self._calls), **self._counts)
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,  # torch's signature
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the operation and write down what it was."""
+        namespace, name = func.namespace, func._schema.name.rpartition("::")[2]
+        if namespace == "c10d":
+            self._calls.append(_call(_COLLECTIVES.get(name, "other"), args))
+            return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        if name in _COPIES:
+            self._add("copies", "copied_bytes", result)
+        if name in _SYNCS:
+            self._counts["syncs"] += 1
+        if _allocates(func):
+            self._add("allocations", "allocated_bytes", result)
+            if name in _FRESH and isinstance(result, torch.Tensor):
+                poison_storage(result.untyped_storage(), self._poison)
+        return result
+
+    def _add(self, count: str, size: str, result: Any) -> None:
+        # Counted as copies even when empty would be unfair: nothing moves, nothing is allocated.
+        for tensor in _tensors(result):
+            if tensor.numel():
+                self._counts[count] += 1
+                self._counts[size] += tensor.numel() * tensor.element_size()
+
+
+class PoisonedResize:
+    """While entered, storages that grow in place are poisoned where nobody wrote (the dispatcher never sees them)."""
+
+    def __init__(self, poison: int) -> None:
+        """`poison` is the byte to fill with."""
+        self._poison = poison
+        self._original: Callable[..., Any] = torch.UntypedStorage.resize_
+
+    def __enter__(self) -> None:
+        """Replace the method."""
+        original, poison = self._original, self._poison
+
+        def resize_(storage: torch.UntypedStorage, size: int) -> Any:
+            old = storage.nbytes()
+            result = original(storage, size)
+            if size > old:
+                grown = torch.empty(0, dtype=torch.uint8, device=storage.device)
+                grown.set_(storage, 0, (size,))[old:].fill_(poison)
+            return result
+
+        torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign,assignment]  # the only way to see it
+
+    def __exit__(self, *_: object) -> None:
+        """Put the method back."""
+        torch.UntypedStorage.resize_ = self._original  # type: ignore[method-assign]  # see above
+
+
+def poison_storage(storage: torch.UntypedStorage, byte: int) -> None:
+    """Fill a whole storage with one byte."""
+    if storage.nbytes():
+        storage.fill_(byte)
+
+
+_ALLOCATES: dict[Any, bool] = {}
+
+
+def _allocates(func: Any) -> bool:
+    """Whether an operation returns memory of its own: some returned tensor aliases no argument."""
+    known = _ALLOCATES.get(func)
+    if known is None:
+        known = any(out.alias_info is None and "Tensor" in str(out.type) for out in func._schema.returns)
+        _ALLOCATES[func] = known
+    return known
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    """Every tensor in a nest of lists and tuples."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _call(op: str, args: tuple[Any, ...]) -> Call:
+    """A collective's operands: c10d operations name what they write first, then what they send."""
+    recv = tuple(_buffer(tensor) for tensor in _tensors(args[0] if args else ()))
+    given = args[1] if len(args) > 1 and op in ("all_gather", "reduce_scatter") else args[0] if args else ()
+    return Call(op, tuple(_buffer(tensor) for tensor in _tensors(given)), recv)
+
+
+def _buffer(tensor: torch.Tensor) -> Buffer:
+    return Buffer(
+        numel=tensor.numel(),
+        dtype=dtype_name(tensor.dtype),
+        contiguous=tensor.is_contiguous(),
+        storage=tensor.untyped_storage().data_ptr(),
+        offset=tensor.storage_offset(),
+    )
