@@ -122,7 +122,7 @@ def test_runs_are_few(layout: Layout, rank: int, expected: tuple[Run, ...]) -> N
     assert layout.runs(rank) == expected
 
 
-@pytest.mark.parametrize(("layout", "expected"), OWES, ids=str)
+@pytest.mark.parametrize(("layout", "expected"), OWES, ids=[str(layout) for layout, _ in OWES])
 def test_laws_owed(layout: Layout, expected: set[str]) -> None:
     assert layout.owes == expected
 
