@@ -27,6 +27,7 @@ from shardproof.case import (
     Operation,
     Parameter,
 )
+from shardproof.case_python import as_python
 from shardproof.case_rules import DTYPE_NAMES, MOST_RANKS, check
 from shardproof.errors import UsageError
 from shardproof.json_reading import (
@@ -41,6 +42,8 @@ from shardproof.json_reading import (
     sequence,
     text,
 )
+
+__all__ = ["as_python", "decode", "decode_trusted", "encode", "from_json", "read_bytes", "read_case", "to_json", "write_case"]
 
 # A case of a thousand operations is some hundred kilobytes; more is no case.
 MOST_BYTES = 16 << 20

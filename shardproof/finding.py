@@ -1,17 +1,12 @@
-"""A broken law as an object: what was seen, the smallest case that shows it, and whether it shows it every time."""
+"""What a search found out about one broken law: the failure, how it was found, and whether it shows every time."""
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from invariants import Violation
 from shardproof.case import Case
-
-if TYPE_CHECKING:
-    from shardproof.engine import Verdict
+from shardproof.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,43 +18,35 @@ class Replays:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Finding:
     """One law, broken.
 
-    verdict     of the smallest case in which it is broken; its evidence is what every rank did
-    violations  those of this law in it, first place first
-    found_in    the case as it was drawn
-    attempts    cases that were tried to make it smaller; 0 where there was no time to
-    file        the case file, where results are written
+    failure   the law, broken in the smallest case; its evidence is what every rank did there
+    found_in  the case as it was drawn
+    attempts  cases that were tried to make it smaller; 0 where there was no time to
+    file      the case file, where results are written
     """
 
-    implementation: str
-    device: str
-    law: str
-    verdict: Verdict
-    violations: tuple[Violation, ...]
+    failure: Failure
     found_in: Case
     attempts: int
     replays: Replays
     file: Path | None = None
 
     @property
+    def law(self) -> str:
+        """The law's slug."""
+        return self.failure.law
+
+    @property
     def case(self) -> Case:
         """The smallest case in which the law is broken."""
-        return self.verdict.case
+        return self.failure.case
 
     @property
     def flaky(self) -> bool:
         """Whether the law held in some replay."""
         return self.replays.broken < self.replays.tried
-
-    @property
-    def replay(self) -> str:
-        """The command that runs the case again; empty where it was not written to a file."""
-        if self.file is None:
-            return ""
-        words = ["shardproof", "replay", str(self.file), "--impl", self.implementation, "--device", self.device]
-        return shlex.join(words)
 
 
 def size(case: Case) -> tuple[int, int, int, int, int]:
