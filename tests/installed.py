@@ -20,7 +20,7 @@ def main(checkout: Path, to: Path) -> None:
         shutil.copy(checkout / name, to / name)
     for package in PACKAGES:
         file = importlib.import_module(package).__file__
-        if file is None or Path(file).is_relative_to(checkout) and "site-packages" not in file:
+        if file is None or (Path(file).is_relative_to(checkout) and "site-packages" not in file):
             sys.exit(f"{package} comes from {file}, expected the installed wheel")
 
 
