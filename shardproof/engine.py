@@ -109,6 +109,10 @@ class Engine:
         self._drop_pools()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def renew(self) -> None:
+        """Go on with fresh ranks: what one case left behind in a process cannot show in the next."""
+        self._drop_pools()
+
     def laws(self) -> tuple[Law[Any], ...]:
         """The laws that apply: all but the promises that the implementation does not make."""
         return tuple(law for law in LAWS if not law.is_promise or law.slug in self.description.promises)
