@@ -25,4 +25,6 @@ def write_text(path: Path, text: str) -> None:
                 os.unlink(beside)
             raise
     except OSError as error:
-        raise UsageError("this file cannot be written", where=str(path), observed=error.strerror or str(error)) from error
+        raise UsageError(
+            "this file cannot be written", where=str(path), observed=error.strerror or str(error)
+        ) from error

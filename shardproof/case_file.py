@@ -43,7 +43,17 @@ from shardproof.json_reading import (
     text,
 )
 
-__all__ = ["as_python", "decode", "decode_trusted", "encode", "from_json", "read_bytes", "read_case", "to_json", "write_case"]
+__all__ = [
+    "as_python",
+    "decode",
+    "decode_trusted",
+    "encode",
+    "from_json",
+    "read_bytes",
+    "read_case",
+    "to_json",
+    "write_case",
+]
 
 # A case of a thousand operations is some hundred kilobytes; more is no case.
 MOST_BYTES = 16 << 20

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from shardproof.case_file import encode
-from shardproof.implementations import resolve
-
 from invariants import LAWS, Evidence, Judgement, Law, RankStory, Step, Violation, judge
 from shardproof import oracle, wire
 from shardproof.backends import BACKEND_OF
 from shardproof.case import Case
+from shardproof.case_file import encode
 from shardproof.errors import UsageError
+from shardproof.implementations import resolve
 from shardproof.ranks import Pool, RankReport
 
 # Two bytes that fresh memory and padding are filled with: NaN or -1 everywhere, and an ordinary number.

@@ -108,7 +108,9 @@ def either(readers: Mapping[type, Reader]) -> Reader:
     return read
 
 
-def record(make: Callable[..., Any], required: Mapping[str, Reader], optional: Mapping[str, Reader] | None = None) -> Reader:
+def record(
+    make: Callable[..., Any], required: Mapping[str, Reader], optional: Mapping[str, Reader] | None = None
+) -> Reader:
     """An object whose names are known; `make` is called with what was read."""
     known = {**required, **(optional or {})}
 

@@ -9,7 +9,7 @@ from shardproof.errors import UsageError
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """"did you mean X?" for the known name that is most alike; empty where none is."""
+    """ "did you mean X?" for the known name that is most alike; empty where none is."""
     found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     return f"did you mean {found[0]}?" if found else ""
 

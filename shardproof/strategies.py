@@ -76,7 +76,9 @@ def _tables(description: Description, world_sizes: Sequence[int], pool_size: int
         world_sizes=_weighted({size: _WEIGHTS.get(size, 1) for size in world_sizes}),
         placements={size: _placements(size, size if whole_pool else pool_size) for size in world_sizes},
         layouts=_layouts(description),
-        dtypes=_weighted({name: _DTYPE_WEIGHTS.get(name, 1) for name in DTYPES if name in CARRIES[description.backend]}),
+        dtypes=_weighted(
+            {name: _DTYPE_WEIGHTS.get(name, 1) for name in DTYPES if name in CARRIES[description.backend]}
+        ),
         gradient_dtypes=gradients,
         traits=(None,) * len(_TRAITS) + (_TRAITS if session else tuple(t for t in _TRAITS if t is not _tied)),
         segments=(None,) * len(found) + found,
@@ -195,7 +197,7 @@ def _parameter(
 _Trait = Callable[[Parameter, Sequence[Parameter]], Parameter]
 
 
-def _transposed(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
+def _transposed(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # every trait's form
     """The same memory read with its dimensions in reverse."""
     strides, step = [], 1
     for size in p.shape:

@@ -191,5 +191,7 @@ def _joined(join: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
 
 def _comparison(left: ast.expr, ops: list[ast.cmpop], rights: list[ast.expr]) -> Term:
     terms = [_term(node) for node in (left, *rights)]
-    pairs = [_joined(_BINARY[type(op)], *both) for op, both in zip(ops, zip(terms, terms[1:], strict=False), strict=True)]
+    pairs = [
+        _joined(_BINARY[type(op)], *both) for op, both in zip(ops, zip(terms, terms[1:], strict=False), strict=True)
+    ]
     return lambda facts: all(pair(facts) for pair in pairs)

@@ -35,9 +35,7 @@ class Deviation:
         return self.condition.holds(case, violation)
 
 
-def excused_by(
-    deviations: Sequence[Deviation], case: Case, violation: Violation, device: str
-) -> Deviation | None:
+def excused_by(deviations: Sequence[Deviation], case: Case, violation: Violation, device: str) -> Deviation | None:
     """The first entry that covers a violation."""
     return next((known for known in deviations if known.covers(case, violation, device)), None)
 

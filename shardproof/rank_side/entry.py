@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from shardproof.case_file import decode_trusted
 
 from shardproof.case import Case
+from shardproof.case_file import decode_trusted
 from shardproof.rank_side.observer import Observer
 from shardproof.rank_side.probe import probe
 from shardproof.rank_side.program import State, perform
