@@ -40,7 +40,10 @@ def all_gather(receive: torch.Tensor, send: torch.Tensor, group: dist.ProcessGro
 
 
 def start_all_gather(pairs: Sequence[Pair], group: dist.ProcessGroup) -> Work:
-    """Start gathering all pairs (at least one) as one collective. Dtypes may be mixed, on gloo and on NCCL."""
+    """Start gathering all pairs (at least one, all of one dtype) as one collective.
+
+    gloo concatenates the operands of a coalesced collective, and so would convert them to a common dtype.
+    """
     try:
         if len(pairs) == 1:
             work: Work = _all_gather(*pairs[0], group=group, async_op=True)

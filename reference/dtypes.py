@@ -79,8 +79,9 @@ def exact_bound(dtype: str) -> int:
 def encode(integers: npt.ArrayLike, dtype: str) -> Array:
     """The raw bits of these integers in the dtype: words of `DTYPES[dtype].bits`, in the shape that was given.
 
-    A complex number is two neighbouring words, so its last axis is twice as long (a scalar gives two words). Raises
-    ValueError where an integer is not exact in the dtype, or where the input is not of integers.
+    `integers` is an array of any integer dtype, or what NumPy reads as one. A complex number is two neighbouring words,
+    so its last axis is twice as long (a scalar gives two words). Raises ValueError where an integer is not exact in the
+    dtype, or where the input is not of integers.
     """
     found = _known(dtype)
     values = np.asarray(integers)
@@ -90,7 +91,7 @@ def encode(integers: npt.ArrayLike, dtype: str) -> Array:
         raise ValueError(f"values to encode: observed {values.dtype}, expected integers")
     values = np.atleast_1d(values) if found.words == 2 else values
     with np.errstate(over="ignore"):  # an overflow is found below, as inexact
-        bits = _TO_BITS.get(dtype, _native_bits)(values, found)
+        bits = np.asarray(_TO_BITS.get(dtype, _native_bits)(values, found))
     _check_exact(values, decode(bits, dtype), dtype)
     return bits
 
@@ -104,7 +105,7 @@ def decode(bits: Array, dtype: str) -> Array:
     if bits.dtype != found.bits:
         raise ValueError(f"bits of {dtype}: observed {bits.dtype}, expected {found.bits}")
     with np.errstate(invalid="ignore"):  # widening a signalling NaN raises the flag; the number is NaN all the same
-        return _FROM_BITS.get(dtype, _native_numbers)(bits, found)
+        return np.asarray(_FROM_BITS.get(dtype, _native_numbers)(bits, found))
 
 
 def _known(dtype: str) -> Dtype:
@@ -124,19 +125,28 @@ def _check_exact(values: Array, numbers: Array, dtype: str) -> None:
         )
 
 
+_WIDEST: Mapping[Kind, type[np.generic]] = {
+    "float": np.float64,
+    "complex": np.complex128,
+    "signed": np.int64,
+    "unsigned": np.int64,
+    "bool": np.int64,
+}
+
+
 def _native_bits(values: Array, dtype: Dtype) -> Array:
-    return np.ascontiguousarray(values.astype(dtype.name)).view(dtype.bits)
+    bits: Array = values.astype(dtype.name, order="C").view(dtype.bits)
+    return bits
 
 
 def _native_numbers(bits: Array, dtype: Dtype) -> Array:
-    numbers = np.ascontiguousarray(bits).view(dtype.name)
-    widest = {"float": "f8", "complex": "c16", "signed": "i8", "unsigned": "i8", "bool": "i8"}[dtype.kind]
-    return numbers.astype(np.dtype("u8" if dtype.name == "uint64" else widest))
+    numbers: Array = bits.astype(dtype.bits, order="C", copy=False).view(dtype.name)
+    return numbers.astype(np.uint64 if dtype.name == "uint64" else _WIDEST[dtype.kind])
 
 
 def _upper_half_bits(wide: str) -> Callable[[Array, Dtype], Array]:
     def bits_of(values: Array, dtype: Dtype) -> Array:
-        words = values.astype(wide).view(f"u{2 * dtype.itemsize}")
+        words: Array = values.astype(wide).view(f"u{2 * dtype.itemsize}")
         return np.right_shift(words, 8 * dtype.itemsize).astype(dtype.bits)
 
     return bits_of
@@ -145,7 +155,8 @@ def _upper_half_bits(wide: str) -> Callable[[Array, Dtype], Array]:
 def _upper_half_numbers(wide: str) -> Callable[[Array, Dtype], Array]:
     def numbers_of(bits: Array, dtype: Dtype) -> Array:
         words = np.left_shift(bits.astype(f"u{2 * dtype.itemsize}"), 8 * dtype.itemsize)
-        return words.view(wide).astype(np.float64)
+        numbers: Array = words.view(wide).astype(np.float64)
+        return numbers
 
     return numbers_of
 

@@ -69,15 +69,17 @@ def norm_squared(shards: Sequence[Array], layout: Layout) -> int | float:
     """The sum of squared magnitudes of the parameter's elements, each counted once, padding never.
 
     Exact for integers (any size). For floats the squares are summed without further rounding, so that the result
-    does not depend on the layout. Raises ValueError as `gather` does, and for values that are not numbers.
+    does not depend on the layout; a sum past float64's range raises OverflowError. Raises ValueError as `gather` does,
+    and for values that are not numbers.
     """
     flat = gather(shards, layout).reshape(-1)
     if flat.dtype.kind in "iu":
         return sum(int(value) ** 2 for value in flat.tolist())
     if flat.dtype.kind not in "fc":
         raise ValueError(f"dtype of a norm: observed {flat.dtype}, expected integers or floats")
-    parts = np.concatenate([flat.real, flat.imag]).astype(np.float64)
-    return fsum((parts * parts).tolist())
+    parts = np.stack([flat.real, flat.imag]) if flat.dtype.kind == "c" else flat
+    squares = np.square(parts.astype(np.float64))
+    return fsum(squares.reshape(-1).tolist())
 
 
 def reshard(shards: Sequence[Array], old: Layout, new: Layout) -> list[Array]:

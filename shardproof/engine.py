@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from shardproof.case_file import encode
-from shardproof.implementations import resolve
-
 from invariants import LAWS, Evidence, Judgement, Law, RankStory, Step, Violation, judge
 from shardproof import oracle, wire
 from shardproof.backends import BACKEND_OF
 from shardproof.case import Case
+from shardproof.case_file import encode
 from shardproof.errors import UsageError
+from shardproof.implementations import resolve
 from shardproof.ranks import Pool, RankReport
 
 # Two bytes that fresh memory and padding are filled with: NaN or -1 everywhere, and an ordinary number.
@@ -109,6 +108,10 @@ class Engine:
         self._drop_pools()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def renew(self) -> None:
+        """Go on with fresh ranks: what one case left behind in a process cannot show in the next."""
+        self._drop_pools()
+
     def laws(self) -> tuple[Law[Any], ...]:
         """The laws that apply: all but the promises that the implementation does not make."""
         return tuple(law for law in LAWS if not law.is_promise or law.slug in self.description.promises)
@@ -136,7 +139,7 @@ class Engine:
         payload = {"case": encoded, "target": self._target.target, "folder": str(self._folder), "poison": poison}
         members = sorted({rank for group in case.groups for rank in group.ranks})
         reports = self._pool(case).run(f"{_ENTRY}:run_case", payload, ranks=members, deadline=self._deadline)
-        policy = next((r.value["policy"] for r in reports if r.ended == "done" and "policy" in r.value), None)
+        policy = next((r.value["policy"] for r in reports if _answered(r) and "policy" in r.value), None)
         return Evidence(
             world_size=case.world_size,
             subjects=oracle.subjects(case),
@@ -169,7 +172,7 @@ class Engine:
         )[0]
         problem = report.value["problem"] if report.ended == "done" and "problem" in report.value else ""
         if report.ended != "done":
-            problem = f"{self._target.target} {_ending(report)} when it was first used\n{report.error or report.stderr}"
+            problem = f"{self._target.target} {report.headline} when it was first used\n{report.stderr}"
         if problem:
             raise UsageError(
                 "this cannot be used as an implementation",
@@ -186,10 +189,17 @@ def _sampled(encoded: str) -> bool:
 
 
 def _story(case: Case, report: RankReport) -> RankStory:
-    """A rank's report as evidence; where it did not come back, the operation it was lost in."""
-    if report.ended == "done":
+    """A rank's report as evidence; where it did not come back, the operation it was lost in.
+
+    A rank whose operation raised has answered: its last step says so.
+    """
+    if _answered(report):
         return RankStory(report.rank, "done", wire.unpack(report.value["steps"], report.blobs))
     return RankStory(report.rank, report.ended, _lost(case, report), _detail(report))
+
+
+def _answered(report: RankReport) -> bool:
+    return isinstance(report.value, dict) and "steps" in report.value
 
 
 def _lost(case: Case, report: RankReport) -> tuple[Step, ...]:
@@ -205,23 +215,11 @@ def _lost(case: Case, report: RankReport) -> tuple[Step, ...]:
             rank=ranks.index(report.rank),
             world_size=len(ranks),
             outcome="lost",
-            error=_ending(report),
+            error=report.headline,
             seconds=report.seconds,
         ),
     )
 
 
-def _ending(report: RankReport) -> str:
-    """How a rank ended, in words."""
-    if report.ended == "exited":
-        return f"exited with code {report.exit_code}"
-    if report.ended == "signalled":
-        return f"was killed by signal {report.signal}"
-    if report.ended == "raised":
-        return f"raised {(report.error.splitlines() or [''])[-1]}"
-    return "did not come back in time"
-
-
 def _detail(report: RankReport) -> str:
-    parts = (_ending(report), report.error, report.stack, report.stderr)
-    return "\n".join(part.strip() for part in parts if part)
+    return "\n".join(part.strip() for part in (report.headline, report.stack, report.stderr) if part)
