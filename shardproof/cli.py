@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import typer
 
 from shardproof.commands.check import check
+from shardproof.commands.faults import faults
 from shardproof.commands.impls import impls
 from shardproof.commands.laws import laws
 from shardproof.commands.replay import replay
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in (check, replay, laws, impls):
+for _command in (check, replay, laws, impls, faults):
     app.command()(_command)
 
 

@@ -221,11 +221,12 @@ class StridedShard(Correct):
 
     @classmethod
     def shard(cls, full: torch.Tensor, rank: int, world_size: int, *, alignment: int = 1) -> torch.Tensor:
-        """No copy where none seems needed."""
-        stored = cls.shard_numel(full.numel(), world_size, alignment)
-        if stored * world_size == full.numel():
-            return full.reshape(-1)[rank * stored : (rank + 1) * stored]
-        return super().shard(full, rank, world_size, alignment=alignment)
+        """Whole rows are taken as they are."""
+        shard = super().shard(full, rank, world_size, alignment=alignment)
+        if not full.shape or full.is_contiguous() or shard.numel() * world_size != full.numel():
+            return shard
+        rows, left_over = divmod(full.shape[0], world_size)
+        return shard if left_over else full[rank * rows : (rank + 1) * rows]
 
     class Session(Correct.Session):
         """Sends raw memory."""

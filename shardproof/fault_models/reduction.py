@@ -23,12 +23,12 @@ class Packed:
 
 
 class Bucketed(Correct):
-    """Correct: gradients of one dtype are reduced together in buckets of a few elements."""
+    """Correct: gradients of one dtype are reduced together in buckets of 64 elements."""
 
     class Session(Correct.Session):
         """`filled` counts the elements that an open bucket holds, `counters` what one reduction packed."""
 
-        capacity: ClassVar[int] = 12
+        capacity: ClassVar[int] = 64
 
         def __init__(self, group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any]) -> None:
             """The bucket is empty."""

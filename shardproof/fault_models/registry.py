@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -23,6 +24,11 @@ class FaultModel:
     laws: tuple[str, ...]
     shapes: Shapes
     world_size: int
+
+    @property
+    def numel(self) -> int:
+        """Elements of all parameters of the smallest input."""
+        return sum(prod(shape) for shape in self.shapes)
 
 
 def _fault(slug: str, row: str, target: str, laws: str, shapes: Shapes, world_size: int, sentence: str) -> FaultModel:
@@ -97,7 +103,7 @@ FAULTS: tuple[FaultModel, ...] = (
     _fault("norm-by-max", "N3", "reduction:NormByMax", "empty-is-neutral bounded-time accepted-everywhere norm-matches-unsharded", ((1,),), 2, "an empty shard has no largest element"),
     _fault("norm-by-mean", "N3", "reduction:NormByMean", "empty-is-neutral norm-matches-unsharded", ((1,),), 2, "an empty shard's mean is NaN"),
     _fault("tied-twice", "N4", "reduction:TiedTwice", "reduced-exactly-once", ((1,), (1,)), 2, "a tied parameter is reduced once a name"),
-    _fault("oversize-lost", "N5", "reduction:OversizeLost", "reduced-exactly-once", ((13,),), 1, "what exceeds the bucket is lost"),
+    _fault("oversize-lost", "N5", "reduction:OversizeLost", "reduced-exactly-once", ((65,),), 1, "what exceeds the bucket is lost"),
     _fault("oversize-local", "N5", "reduction:OversizeLocal", "reduced-exactly-once", ((9,),), 2, "a gradient that exceeds the bucket is not reduced"),
     _fault("count-not-reset", "N6", "reduction:CountNotReset", "counters-reset", ((1,),), 1, "the bucket's count survives a reduction"),
     _fault("fill-not-reset", "N6", "reduction:FillNotReset", "reduced-exactly-once accepted-everywhere", ((1,),), 1, "an emptied bucket is filled on from where it ended"),

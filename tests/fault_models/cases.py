@@ -123,7 +123,7 @@ CASES: dict[str, Case] = {
     "norm-by-max": case([(1,)], 2, _NORM),
     "norm-by-mean": case([(1,)], 2, _NORM),
     "tied-twice": case([(1,), (1,)], 2, "register; reduce", b={"tied_to": "a"}),
-    "oversize-lost": case([(13,)], 1, "register; reduce"),
+    "oversize-lost": case([(65,)], 1, "register; reduce"),
     "oversize-local": case([(9,)], 2, "register; reduce"),
     "count-not-reset": case([(1,)], 1, "register; reduce; reduce"),
     "fill-not-reset": case([(1,)], 1, "register; reduce; reduce"),
