@@ -33,7 +33,7 @@ _WEIGHTS = {1: 2, 2: 6, 3: 5, 4: 5, 8: 2}
 _SLOTS = 6
 _MOST_PARAMETERS = 3
 # Of 64 cases, how many have one rank that differs at registration, one that is late, or a size that none can hold.
-_DIVERGENT, _DELAYED, _VAST = 16, 6, 3
+_DIVERGENT, _DELAYED, _VAST = 28, 8, 4
 # Past every limit of 32 bits, and past those of a float that counts.
 _VAST_NUMELS = (2**31 + 1, 2**32 + 1, 2**53 + 1, 2**61 + 1, 2**62 - 1)
 
@@ -151,8 +151,8 @@ def _case(draw: Draw, tables: _Tables) -> Case:
     main = Group("main", ranks)
     if differs is not None:
         # What follows a refusal is never performed, and after a wrong acceptance it would hang.
-        divergence = _divergence(draw, differs, world_size, parameters)
-        return Case((main,), parameters, (Operation("register"),), layout, (divergence,))
+        divergences = _divergence(draw, differs, world_size, parameters)
+        return Case((main,), parameters, (Operation("register"),), layout, divergences)
     operations = _operations(draw, tables, parameters)
     groups = [main]
     if any(operation.group == "other" for operation in operations):
@@ -275,10 +275,15 @@ class _Place:
 _Differs = Callable[[Draw, _Place], Divergence]
 
 
-def _divergence(draw: Draw, differs: _Differs, world_size: int, parameters: Sequence[Parameter]) -> Divergence:
-    """A divergence on a drawn rank, the last rank first: that one owns the padding."""
+def _divergence(
+    draw: Draw, differs: _Differs, world_size: int, parameters: Sequence[Parameter]
+) -> tuple[Divergence, ...]:
+    """A divergence on a drawn rank, the last rank first: that one owns the padding. A shard may be wrong everywhere."""
     rank = _pick(draw, "divergent rank", range(world_size - 1, -1, -1))
-    return differs(draw, _Place(rank, _pick(draw, "divergent parameter", parameters), parameters))
+    one = differs(draw, _Place(rank, _pick(draw, "divergent parameter", parameters), parameters))
+    if one.kind == "shard_numel" and _pick(draw, "everywhere", (False, True)):
+        return tuple(replace(one, rank=rank) for rank in range(world_size))
+    return (one,)
 
 
 def _shape(draw: Draw, at: _Place) -> Divergence:

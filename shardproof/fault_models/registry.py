@@ -50,7 +50,7 @@ FAULTS: tuple[FaultModel, ...] = (
     _fault("size-from-gradient", "R2", "registration:SizeFromGradient", "size-from-shape", ((3,),), 2, "the size comes from a partition-sized gradient buffer"),
     _fault("viewed-as-gradient", "R2", "registration:ViewedAsGradient", "size-from-shape shape-restored", ((2,),), 2, "the same, unchecked: a gather has the buffer's shape"),
     _fault("shard-not-looked-at", "R3", "registration:ShardNotLookedAt", "uniform-manifest equal-counts-and-dtypes", ((1,),), 2, "shard lengths are computed, not looked at"),
-    _fault("shard-length-from-own", "R3", "registration:ShardLengthFromOwn", "uniform-manifest", ((1,),), 1, "a shard length that is wrong everywhere passes"),
+    _fault("shard-length-from-own", "R3", "registration:ShardLengthFromOwn", "uniform-manifest", ((1,),), 2, "a shard length that is wrong everywhere passes"),
     _fault("dtype-not-compared", "R3", "registration:DtypeNotCompared", "uniform-manifest", ((1,),), 2, "dtypes are not compared"),
     _fault("compares-shard-length", "R4", "registration:ComparesShardLength", "uniform-manifest", ((7,),), 2, "only shard lengths are compared"),
     _fault("compares-numel", "R4", "registration:ComparesNumel", "uniform-manifest", ((2, 3),), 2, "only element counts are compared"),
