@@ -221,6 +221,12 @@ def test_a_layout_of_only_runs_works_like_any_other() -> None:
     assert np.array_equal(gather(shards, TWICE), full)
 
 
+def test_the_stride_of_a_single_block_means_nothing() -> None:
+    layout = Listed((3,), 3, ((Run(0, 0, 3, 0, 1),),), 3)
+    assert owners(layout, 2) == ((0, 2),)
+    assert gather(partition(np.arange(3), layout), layout).tolist() == [0, 1, 2]
+
+
 def test_a_run_that_leaves_the_parameter_is_an_error_and_reads_nothing() -> None:
     outside = Listed((4,), 4, ((Run(0, 2, 2, 2, 2),),), 4)
     with pytest.raises((TypeError, ValueError)):
