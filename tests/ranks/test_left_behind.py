@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import shardproof.ranks
 from shardproof.ranks import Context
 
 Answer = tuple[object, list[bytes]]
-_ROOT = Path(__file__).resolve().parents[2]
+HOME = Path(shardproof.ranks.__file__).resolve().parents[2]
 _PATIENCE = 60.0  # the test returns as soon as everything is gone; only a failure waits this long
 
 
@@ -36,6 +37,7 @@ def populate_and_hang(context: Context, payload: object, blobs: object) -> Answe
 _START = f"""
 import os, signal, sys, threading, time
 from pathlib import Path
+import shardproof.ranks
 from shardproof.ranks import Pool
 pool = Pool(2)
 marker = Path(os.environ["TMPDIR"], "marker")
@@ -86,7 +88,7 @@ def test_nothing_is_left_behind(tmp_path: Path, code: str, status: int) -> None:
     with Path(tmp_path.parent, f"{tmp_path.name}.log").open("w+b") as log:
         owner = subprocess.run(
             [sys.executable, "-c", f"{_START}\n{code}"],
-            env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(_ROOT)},
+            env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(HOME)},
             stdout=log,
             stderr=log,
             check=False,
