@@ -90,11 +90,10 @@ class Pool:
     def _load_and_run(
         self, crew: Crew, entry: str, ranks: tuple[int, ...], buffers: Sequence[memoryview], deadline: float
     ) -> tuple[RankReport, ...]:
-        lacking = tuple(rank for rank in ranks if (entry, rank) not in crew.loaded)
-        if lacking:
+        if lacking := tuple(rank for rank in ranks if (entry, rank) not in crew.loaded):
             load, bound = encode({"do": "load", "entry": entry}), max(deadline, _LOAD_SECONDS)
             loaded = {report.rank: report for report in self._watched(crew, lacking, load, bound, bound)}
-            if any(report.ended != "done" for report in loaded.values()):
+            if crew is not self._crew or any(report.ended != "done" for report in loaded.values()):
                 return tuple(_not_run(rank, loaded.get(rank)) for rank in ranks)
             crew.loaded.update((entry, rank) for rank in lacking)
         return self._watched(crew, ranks, buffers, deadline, self._grace)
@@ -173,12 +172,12 @@ class Pool:
             crew.close()
 
     def close(self) -> None:
-        """End every process and remove every file of the pool. Closing twice does nothing more."""
+        """End every process and remove every file of the pool; in a fork of its owner, nothing. Twice is as once."""
         with self._lock:
             self._closed = True
             crew, self._crew = self._crew, None
             self._end_nursery()
-            if crew is not None:
+            if crew is not None and self._nursery.is_ours:
                 crew.close()
 
     def __enter__(self) -> Self:
@@ -200,4 +199,4 @@ def _not_run(rank: int, loaded: RankReport | None) -> RankReport:
     """How a rank ended when the entry could not be loaded on all of them."""
     if loaded is not None and loaded.ended != "done":
         return loaded
-    return RankReport(rank, "raised", error="was not run, as the entry could not be loaded on every rank")
+    return RankReport(rank, "raised", error="was not run, as loading the entry failed on a rank or ended one")

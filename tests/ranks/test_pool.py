@@ -85,6 +85,18 @@ def test_ranks_are_replaced_after_a_bad_end_and_only_then(pool: Pool, how: str) 
     assert before[0]["helper"] == after[0]["helper"]
 
 
+def open_files(pool: Pool) -> list[int]:
+    helper = values(pool, whereabouts, (0, 1, 2))[0]["helper"]
+    return [len(os.listdir(f"/proc/{pid}/fd")) for pid in ("self", helper)]
+
+
+def test_replacing_ranks_again_and_again_leaks_nothing(pool: Pool) -> None:
+    before = open_files(pool)
+    for _ in range(5):
+        pool.run(entry_name(end_rank_zero), "exit")
+    assert open_files(pool) == before
+
+
 def test_a_rank_that_dies_between_runs_is_replaced(pool: Pool) -> None:
     before = values(pool, whereabouts, (0, 1, 2))
     os.kill(before[1]["pid"], signal.SIGKILL)
