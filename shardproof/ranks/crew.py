@@ -19,7 +19,7 @@ _KILL_SECONDS = 10.0
 
 
 class Crew:
-    """The ranks of one generation. `sockets` and `receivers` are by rank; `loaded` are entries, and where."""
+    """The ranks of one generation. `sockets` and `receivers` are by rank; `loaded` are entries and where they are."""
 
     def __init__(self, nursery: Nursery, generation: int, world_size: int, device: str, default_group: bool) -> None:
         """Ask the nursery for the ranks; they get ready while the caller does something else. Raises PoolError."""
@@ -31,7 +31,7 @@ class Crew:
         self.receivers = [Receiver(ours) for ours in self.sockets]
         self._awaited = set(range(world_size))
         self._polls: dict[tuple[int, ...], select.poll] = {}
-        self.loaded: set[tuple[str, tuple[int, ...]]] = set()
+        self.loaded: set[tuple[str, int]] = set()
         birth = {
             "world_size": world_size,
             "device": device,
@@ -95,7 +95,7 @@ class Crew:
             if event["event"] == "ended":
                 rank, code = event["rank"], event.get("exit_code")
                 how = signal_name(event["signal"]) if code is None else f"code {code}"
-                said = self.files.take(rank, "err")
+                said = self.files.take(rank, "err") or self.nursery.said()
                 raise PoolError(f"rank {rank} ended ({how}) before it was ready:\n{said}".rstrip())
 
     def standing(self) -> bool:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import resource
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+
+
+def program(module: str, told: Mapping[str, Any]) -> list[str]:
+    """The command of a fresh Python that sees the modules of `told["path"]` and calls `module`'s main with `told`.
+
+    The path is set before anything is imported, so that it is this very package, whatever lies in the way.
+    """
+    boot = "import json, sys; told = json.loads(sys.argv[1]); sys.path[:] = told['path']"
+    return [sys.executable, "-P", "-c", f"{boot}; from {module} import main; main(told)", json.dumps(told)]
 
 
 def _prctl(option: int, argument: int) -> None:

@@ -15,6 +15,7 @@ from shardproof.ranks.nursery import PoolError
 from shardproof.ranks.report import Ended, RankReport
 from shardproof.ranks.wire import Closed, Malformed, Message, Outgoing
 
+_LONGEST_WAIT = 3600.0  # in one call: its milliseconds are a C int
 _DUMP_SECONDS = 2.0
 _DUMP_SETTLES = 0.05
 
@@ -44,7 +45,7 @@ class Watch:
                 self._poll.modify(self._crew.sockets[rank], select.POLLIN | select.POLLOUT)
         try:
             while self._unfinished and (left := self._until - time.monotonic()) > 0:
-                for descriptor, event in self._poll.poll(math.ceil(left * 1000)):
+                for descriptor, event in self._poll.poll(math.ceil(min(left, _LONGEST_WAIT) * 1000)):
                     self._attend(descriptor, event)
             if self._unfinished:
                 self._give_up()
@@ -124,7 +125,8 @@ class Watch:
         if rank not in self._unfinished:
             return
         self._unfinished.discard(rank)
-        self._unsent.pop(rank, None)
+        if self._unsent.pop(rank, None):
+            self.clean = False  # it ended before it had heard all
         files = self._crew.files
         report = self._reports[rank] = RankReport(
             rank=rank,

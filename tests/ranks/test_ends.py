@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -252,6 +253,18 @@ def leave_group(context: Context, payload: object, blobs: object) -> Answer:
 
 def test_ranks_that_destroyed_their_default_group_are_replaced(ranks: Ranks) -> None:
     assert ranks.values(leave_group) == [None, None]
+    assert ranks.values(fine) == [2.0, 2.0]
+
+
+HARM = {"rank": "dist.destroy_process_group()", "process": "import os; os._exit(9)"}
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_module_that_does_harm_when_it_is_loaded_is_told(ranks: Ranks, tmp_path: Path, harm: str) -> None:
+    file = tmp_path / f"{harm}.py"
+    file.write_text(f"import torch.distributed as dist\n{HARM[harm]}\ndef entry(*_): return None, []\n")
+    first, _ = ranks.run(f"{file}:entry")
+    assert (first.ended, first.exit_code) == {"rank": ("raised", None), "process": ("exited", 9)}[harm], first.story
     assert ranks.values(fine) == [2.0, 2.0]
 
 
