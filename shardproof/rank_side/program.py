@@ -337,6 +337,7 @@ def _save(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  
     path = state.folder / "saved"
     with state.observer:
         session.save(str(path))
+    _marker(state, state.index, state.pool_rank).touch()
     found: Findings = {"cost": state.observer.cost(), "scalars": _scalars(session)}
     if callable(getattr(session, "read", None)):
         found["results"] = {id: see(tensor) for id, tensor in session.read(str(path)).items()}
@@ -353,9 +354,28 @@ def _load(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
     if operation.group not in state.sessions:
         _register(state, operation, ids)
     session = state.sessions[operation.group]
+    _await_save(state, operation)
     with state.observer:
         session.load(str(state.folder / "saved"))
     return {"available": _availability(session, ids), "scalars": _scalars(session)}
+
+
+def _marker(state: State, index: int, pool_rank: int) -> Path:
+    """There once this rank's save, operation number `index`, came back."""
+    return state.folder / f"saved-{index}-{pool_rank}"
+
+
+def _await_save(state: State, operation: Operation) -> None:
+    """Ranks that took no part in the save know nothing of its end, and a collective would add a wait to those that did.
+
+    Where a saving rank is lost, the pool ends this one.
+    """
+    earlier = [index for index in range(state.index) if state.case.program[index].kind == "save"]
+    saved = state.case.program[earlier[-1]].group if earlier else operation.group
+    if saved != operation.group:
+        markers = [_marker(state, earlier[-1], rank) for rank in state.case.group(saved).ranks]
+        while not all(marker.exists() for marker in markers):
+            time.sleep(0.001)
 
 
 def _forward(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  # noqa: ARG001  # every handler's form

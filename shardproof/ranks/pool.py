@@ -125,6 +125,12 @@ class Pool:
                 self._dismiss()
                 self._hire()
 
+    def renew(self) -> None:
+        """Have new ranks from the next run on, from the same helper."""
+        with self._lock:
+            self._dismiss()
+            self._hire()
+
     def _standing_crew(self) -> Crew:
         if self._closed:
             raise UsageError("the pool is closed")
