@@ -32,6 +32,15 @@ def ceil_div(a: Term, b: Term) -> Term:
 
 
 @overload
+def align_up(x: int, alignment: int) -> int: ...
+@overload
+def align_up(x: Term, alignment: Term) -> Term: ...
+def align_up(x: Term, alignment: Term) -> Term:
+    """The least multiple of the alignment that is no less than `x`."""
+    return ceil_div(x, alignment) * alignment
+
+
+@overload
 def min_(a: int, b: int) -> int: ...
 @overload
 def min_(a: Term, b: Term) -> Term: ...

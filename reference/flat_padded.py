@@ -7,7 +7,7 @@ from math import prod
 from typing import ClassVar, overload
 
 from reference import layout as laws
-from reference.arithmetic import Term, ceil_div, clamp
+from reference.arithmetic import Term, align_up, ceil_div, clamp
 from reference.layout import checked_at_least, checked_below, checked_shape
 from reference.runs import Run, normal
 
@@ -18,7 +18,7 @@ def shard_numel_of(numel: int, world_size: int, alignment: int = 1) -> int: ...
 def shard_numel_of(numel: Term, world_size: Term, alignment: Term = 1) -> Term: ...
 def shard_numel_of(numel: Term, world_size: Term, alignment: Term = 1) -> Term:
     """Elements that each rank stores: p = ceil(N / W), rounded up to a multiple of the alignment."""
-    return ceil_div(ceil_div(numel, world_size), alignment) * alignment
+    return align_up(ceil_div(numel, world_size), alignment)
 
 
 @overload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reference.arithmetic import Term, clamp
@@ -47,6 +48,23 @@ def normal(run: Run) -> tuple[Run, ...]:
 def block(local: int, start: int, length: int) -> tuple[Run, ...]:
     """One block of consecutive elements; no run where `length` is not positive."""
     return strided(local, start, length, length, 1)
+
+
+def joined(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """The same map with single blocks that touch, both in the shard and in the parameter, made one."""
+    done: list[Run] = []
+    for run in runs:
+        last = done[-1] if done else None
+        if last and last.count == run.count == 1 and touches(last, run):
+            done[-1:] = block(last.local, last.start, last.length + run.length)
+        else:
+            done.append(run)
+    return tuple(done)
+
+
+def touches(a: Run, b: Run) -> bool:
+    """Whether the single block `b` goes on where the single block `a` ends, in the shard and in the parameter."""
+    return (b.local, b.start) == (a.local + a.length, a.start + a.length)
 
 
 def offset_at(run: Run, number: Term, within: Term) -> Term:

@@ -7,29 +7,17 @@ the order in which they come.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference import (
-    PADDING,
-    Chunk,
-    FlatPadded,
-    Layout,
-    gather,
-    index_map,
-    locate,
-    norm_squared,
-    owners,
-    partition,
-    reduce_scatter,
-    reshard,
-)
+from reference import PADDING, Chunk, FlatPadded, Layout, partition, reshard
 
 Shards = list[list[int]]
+Check = Callable[[Layout, Shards], None]
 
 SHAPES = [
     (),
@@ -68,41 +56,8 @@ def chunk(shape: Sequence[int], world_size: int, dim: int) -> Shards:
     return shards
 
 
-def agree(layout: Layout, shards: Shards) -> None:
-    """Every question to the layout has the answer that the lists show."""
-    places: dict[int, list[tuple[int, int]]] = {element: [] for element in range(layout.numel)}
-    for rank, shard in enumerate(shards):
-        owned = [element for element in shard if element != PADDING]
-        assert (layout.shard_numel(rank), layout.owned(rank)) == (len(shard), len(owned))
-        assert sum(run.length * run.count for run in layout.runs(rank)) == len(owned)
-        assert index_map(layout, rank).tolist() == shard
-        for offset, element in enumerate(shard):
-            assert locate(layout, rank, offset) == (None if element == PADDING else element)
-            if element != PADDING:
-                places[element].append((rank, offset))
-    assert len(shards) == layout.world_size
-    assert all(owners(layout, element) == tuple(found) for element, found in places.items())
-
-
-def work_alike(layout: Layout, shards: Shards) -> None:
-    """Every operation gives what a walk over the lists gives."""
-    values = np.arange(3, 3 + layout.numel, dtype=np.int64).reshape(layout.shape)
-    flat = values.reshape(-1).tolist()
-    cut = partition(values, layout, fill=-9)
-    assert [shard.tolist() for shard in cut] == [[-9 if e == PADDING else flat[e] for e in shard] for shard in shards]
-    together = gather(cut, layout)
-    assert together.shape == layout.shape
-    assert np.array_equal(together, values)
-    assert norm_squared(cut, layout) == sum(value * value for value in flat)
-    weights = range(1, layout.world_size + 1)
-    reduced = reduce_scatter([weight * values for weight in weights], layout, "sum")
-    assert [shard.tolist() for shard in reduced] == [
-        [0 if e == PADDING else sum(weights) * flat[e] for e in shard] for shard in shards
-    ]
-
-
 @pytest.mark.parametrize("alignment", range(1, 6))
-def test_flat_padded_at_every_small_size(alignment: int) -> None:
+def test_flat_padded_at_every_small_size(agree: Check, alignment: int) -> None:
     for numel, world_size in itertools.product(range(41), range(1, 10)):
         layout = FlatPadded((numel,), world_size, alignment)
         shards = flat_padded(numel, world_size, alignment)
@@ -111,7 +66,7 @@ def test_flat_padded_at_every_small_size(alignment: int) -> None:
 
 
 @pytest.mark.parametrize("world_size", range(1, 10))
-def test_chunk_at_every_small_size(world_size: int) -> None:
+def test_chunk_at_every_small_size(agree: Check, world_size: int) -> None:
     for size, inner in itertools.product(range(41), (1, 3)):
         layout = Chunk((size, inner), world_size, 0)
         agree(layout, chunk((size, inner), world_size, 0))
@@ -119,7 +74,7 @@ def test_chunk_at_every_small_size(world_size: int) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_shapes_under_every_layout(shape: tuple[int, ...]) -> None:
+def test_shapes_under_every_layout(agree: Check, work_alike: Check, shape: tuple[int, ...]) -> None:
     numel = FlatPadded(shape, 1).numel
     for world_size in range(1, 10):
         for alignment in (1, 2, 5):
@@ -143,15 +98,15 @@ def layouts(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Layout, Shards]:
 shapes = st.lists(st.integers(0, 6), max_size=4).map(tuple)
 
 
-@given(st.data(), shapes)
+@given(data=st.data(), shape=shapes)
 @settings(max_examples=150, deadline=None)
-def test_random_shapes(data: st.DataObject, shape: tuple[int, ...]) -> None:
+def test_random_shapes(agree: Check, work_alike: Check, data: st.DataObject, shape: tuple[int, ...]) -> None:
     layout, shards = data.draw(layouts(shape))
     agree(layout, shards)
     work_alike(layout, shards)
 
 
-@given(st.data(), shapes)
+@given(data=st.data(), shape=shapes)
 @settings(max_examples=150, deadline=None)
 def test_resharding_there_and_back_is_the_identity(data: st.DataObject, shape: tuple[int, ...]) -> None:
     (old, _), (new, listed) = data.draw(layouts(shape)), data.draw(layouts(shape))
