@@ -1,6 +1,6 @@
 """What one case costs: ours against PyTorch's own multi-process test classes and against the bare pooled program.
 
-    python -m benchmarks harness
+python -m benchmarks harness
 """
 
 from __future__ import annotations
@@ -123,8 +123,12 @@ def main(say: Callable[[str], None] = print) -> None:
         again, _ = ours_seconds(engine)
     ours = ran + judged
     say(f"named program at world size {WORLD_SIZE}, gpu_impl on gloo, medians of one run")
-    say(f"  ours: run {ran * 1e3:.2f} ms + judge {judged * 1e3:.2f} ms = {ours * 1e3:.2f} ms (run, measured again: {again * 1e3:.2f} ms)")
-    say(f"  MultiProcContinuousTest: {continuous * 1e3:.2f} ms a test = {continuous / ours:.2f} x ours (its checks included)")
+    say(
+        f"  ours: run {ran * 1e3:.2f} ms + judge {judged * 1e3:.2f} ms = {ours * 1e3:.2f} ms (run, measured again: {again * 1e3:.2f} ms)"
+    )
+    say(
+        f"  MultiProcContinuousTest: {continuous * 1e3:.2f} ms a test = {continuous / ours:.2f} x ours (its checks included)"
+    )
     say(f"  MultiProcessTestCase:    {spawned:.2f} s a test = {spawned / ours:.0f} x ours")
     say(f"  engine ready after {started:.2f} s (torch's import, pool, description and 20 cases included)")
 

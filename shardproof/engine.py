@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from shardproof.case_file import encode
-from shardproof.implementations import resolve
-
 from invariants import LAWS, Evidence, Judgement, Law, RankStory, Step, Violation, judge
 from shardproof import oracle, wire
 from shardproof.backends import BACKEND_OF
 from shardproof.case import Case
+from shardproof.case_file import encode
 from shardproof.errors import UsageError
+from shardproof.implementations import resolve
 from shardproof.ranks import Pool, RankReport
 
 # Two bytes that fresh memory and padding are filled with: NaN or -1 everywhere, and an ordinary number.
@@ -108,6 +107,10 @@ class Engine:
         """End every rank and remove what was written."""
         self._drop_pools()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def renew(self) -> None:
+        """Go on with fresh ranks: what one case left behind in a process cannot show in the next."""
+        self._drop_pools()
 
     def laws(self) -> tuple[Law[Any], ...]:
         """The laws that apply: all but the promises that the implementation does not make."""

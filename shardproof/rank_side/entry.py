@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from shardproof.case_file import decode
 
 from shardproof.case import Case
+from shardproof.case_file import decode_trusted
 from shardproof.rank_side.observer import Observer
 from shardproof.rank_side.probe import probe
 from shardproof.rank_side.program import State, perform
@@ -43,7 +43,7 @@ def describe(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) 
 
 def run_case(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
     """Perform a case's program: the packed steps, their tensors' bytes, and (rank 0 of the main group) the policy."""
-    case = decode(payload["case"])
+    case = decode_trusted(payload["case"])
     loaded = load(payload["target"])
     state = State(
         case=case,

@@ -27,7 +27,7 @@ class Pool:
     end well, all ranks are replaced. A pool is for one run at a time; several pools may live side by side.
     """
 
-    def __init__(  # noqa: PLR0913  # each is a choice of its own, all but one by keyword
+    def __init__(  # each is a choice of its own, all but one by keyword
         self,
         world_size: int,
         *,
