@@ -44,6 +44,10 @@ DOMAINS: Mapping[str, Domain] = MappingProxyType(
         "alignment": Domain(1),
         "new_alignment": Domain(1),
         "units": Domain(0),
+        "first_unit": Domain(0),
+        "multiple": Domain(1),
+        "used": Domain(0),
+        "start": Domain(0),
         "rank": Domain(0, "world_size"),
         "later_rank": Domain(0, "world_size"),
         "other_rank": Domain(0, "world_size"),
@@ -92,6 +96,12 @@ def ceil_div_is_the_ceiling(f: Formulas, a: Term, divisor: Term) -> Statement:
     """ceil_div(a, b) is the least integer whose product with b reaches a."""
     quotient = f.ceil_div(a, divisor)
     return Statement(all_of((quotient - 1) * divisor < a, a <= quotient * divisor))
+
+
+def align_up_is_the_next_multiple(f: Formulas, a: Term, divisor: Term) -> Statement:
+    """align_up(a, b) is the least multiple of b that is no less than a."""
+    aligned = f.align_up(a, divisor)
+    return Statement(all_of(f.floor_div(aligned, divisor) * divisor == aligned, within(a, aligned, a + divisor)))
 
 
 def min_is_the_smaller(f: Formulas, a: Term, b: Term) -> Statement:
@@ -340,12 +350,86 @@ def chunk_owned_once(
     )
 
 
+def bucket_ends_divisible(f: Formulas, used: Term, world_size: Term, multiple: Term, rank: Term) -> Statement:
+    """A bucket's end, aligned to any multiple k*W of the world size, gives every rank an equal whole share.
+
+    The lcm of W and a bucket's alignment is such a multiple, by what an lcm is.
+    """
+    end = f.align_up(used, multiple * world_size)
+    share = f.floor_div(end, world_size)
+    mine = f.share(rank - rank, end, rank - rank, end, world_size, rank)
+    return Statement(
+        all_of(
+            share * world_size == end,
+            within(used, end, used + multiple * world_size),
+            f.floor_div(share, multiple) * multiple == share,
+            mine.length == share,
+            mine.start == rank * share,
+        )
+    )
+
+
+def bucket_shares_tile(
+    f: Formulas,
+    first_unit: Term,
+    units: Term,
+    multiple: Term,
+    world_size: Term,
+    start: Term,
+    numel: Term,
+    rank: Term,
+) -> Statement:
+    """A parameter in a bucket is cut without gap or overlap: each rank goes on where the one before left off."""
+    low, high = first_unit * (multiple * world_size), (first_unit + units) * (multiple * world_size)
+    here, following, first, last = (
+        f.share(low, high, start, numel, world_size, place) for place in (rank, rank + 1, rank - rank, world_size - 1)
+    )
+    return Statement(
+        all_of(
+            first.start == 0,
+            here.length >= 0,
+            here.start + here.length == following.start,
+            last.start + last.length == numel,
+        ),
+        given=all_of(low <= start, start + numel <= high),
+    )
+
+
+def bucket_shares_apart(
+    f: Formulas,
+    first_unit: Term,
+    units: Term,
+    multiple: Term,
+    world_size: Term,
+    start: Term,
+    numel: Term,
+    rank: Term,
+) -> Statement:
+    """What a rank stores of a parameter lies in its share of that bucket and keeps the order of the buffer.
+
+    So no two parameters meet in a shard, whether they share a bucket or not.
+    """
+    low, high = first_unit * (multiple * world_size), (first_unit + units) * (multiple * world_size)
+    run = f.share(low, high, start, numel, world_size, rank)
+    before, after = f.floor_div(low, world_size), f.floor_div(high, world_size)
+    in_share = run.local - before
+    return Statement(
+        all_of(
+            before <= run.local,
+            run.local + run.length <= after,
+            low + rank * (after - before) + in_share == start + run.start,
+        ),
+        given=all_of(low <= start, start + numel <= high, run.length > 0),
+    )
+
+
 CLAIMS = tuple(
     map(
         Claim,
         (
             floor_div_is_the_floor,
             ceil_div_is_the_ceiling,
+            align_up_is_the_next_multiple,
             min_is_the_smaller,
             clamp_is_the_nearest,
             padded_covers,
@@ -366,6 +450,9 @@ CLAIMS = tuple(
             chunk_inside,
             chunk_owned_by_someone,
             chunk_owned_once,
+            bucket_ends_divisible,
+            bucket_shares_tile,
+            bucket_shares_apart,
         ),
     )
 )

@@ -20,13 +20,17 @@ Grid = dict[str, npt.NDArray[np.int64]]
 # The last value tried for each variable without an end of its own. Claims whose only other variable is a rank are
 # tried on the large grid, those that pair places or world sizes on the small one.
 LARGE: Mapping[str, int] = MappingProxyType(
-    {"numel": 300, "size": 300, "world_size": 64, "alignment": 16, "more": 16, "units": 16, "inner": 3, "outer": 2}
+    {
+        **{"numel": 300, "size": 300, "used": 300, "world_size": 64, "alignment": 16, "multiple": 16},
+        **{"more": 16, "units": 16, "inner": 3, "outer": 2},
+    }
 )
 SMALL: Mapping[str, int] = MappingProxyType(
     {
         **{"a": 300, "b": 40, "divisor": 64, "span": 40},
-        **{"numel": 17, "size": 7, "spot": 6, "other_spot": 6, "inner": 2, "outer": 2},
-        **{"world_size": 5, "new_world_size": 5, "alignment": 4, "new_alignment": 4},
+        **{"numel": 24, "size": 8, "spot": 8, "other_spot": 8, "inner": 2, "outer": 2},
+        **{"world_size": 6, "new_world_size": 6, "alignment": 4, "new_alignment": 4},
+        **{"first_unit": 2, "units": 2, "multiple": 3, "start": 24},
     }
 )
 
