@@ -114,6 +114,14 @@ class Engine:
         for pool in self._pools.values():
             pool.renew()
 
+    def switch(self, name: str) -> None:
+        """Put another implementation under test, on the same ranks. Raises UsageError as the constructor does.
+
+        Only for one that needs the default group as little as the first did.
+        """
+        self._target = resolve(name)
+        self.description = self._describe(name)
+
     def laws(self) -> tuple[Law[Any], ...]:
         """The laws that apply: all but the promises that the implementation does not make."""
         return tuple(law for law in LAWS if not law.is_promise or law.slug in self.description.promises)
