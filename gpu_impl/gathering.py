@@ -16,6 +16,7 @@ from gpu_impl.buffers import Buffer
 from gpu_impl.parameters import Parameter
 from gpu_impl.seam import Pair, Work, finish_all_gather, start_all_gather
 from gpu_impl.state import State
+from gpu_impl.transport import as_one_dtype
 
 Cargo = tuple[tuple[Parameter, Buffer], ...]
 
@@ -176,7 +177,10 @@ def _depart(state: State, cargo: Cargo) -> None:
     for parameter, buffer in cargo:
         state.order.reading(parameter.trace, parameter.shard)
         state.order.writing(buffer.trace)
-    pairs = tuple((buffer.receive, parameter.send) for parameter, buffer in cargo if parameter.numel)
+    moved = [(parameter, buffer) for parameter, buffer in cargo if parameter.numel]
+    receives = as_one_dtype([buffer.receive for _, buffer in moved])
+    sends = as_one_dtype([parameter.send for parameter, _ in moved])
+    pairs = tuple(zip(receives, sends, strict=True))
     try:
         work = start_all_gather(pairs, state.group) if pairs else None
     except BaseException:

@@ -40,13 +40,10 @@ def all_gather(receive: torch.Tensor, send: torch.Tensor, group: dist.ProcessGro
 
 
 def start_all_gather(pairs: Sequence[Pair], group: dist.ProcessGroup) -> Work:
-    """Start gathering all pairs (at least one) as one collective.
+    """Start gathering all pairs (at least one, all of one dtype) as one collective.
 
-    Mixed dtypes travel as bytes: gloo packs a coalesced all-gather into one tensor of the promoted dtype, which changes
-    bits without a word (NaN payloads, wide integers; seen with torch 2.13).
+    gloo concatenates the operands of a coalesced collective, and so would convert them to a common dtype.
     """
-    if len({send.dtype for _, send in pairs}) > 1:
-        pairs = [(receive.view(torch.uint8), send.view(torch.uint8)) for receive, send in pairs]
     try:
         if len(pairs) == 1:
             work: Work = _all_gather(*pairs[0], group=group, async_op=True)

@@ -6,6 +6,8 @@ so such a dtype is widened to one in which the backends add, and narrowed again 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 _ADDED = frozenset(
@@ -38,6 +40,13 @@ _WIDENED = {
 def as_moved(tensor: torch.Tensor) -> torch.Tensor:
     """The 1-D tensor as a gather sends it: itself, or its bytes."""
     return tensor if tensor.dtype in _MOVED else tensor.view(torch.uint8)
+
+
+def as_one_dtype(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """The 1-D tensors as one coalesced gather moves them: themselves, or all as bytes where dtypes differ."""
+    if len({tensor.dtype for tensor in tensors}) <= 1:
+        return tuple(tensors)
+    return tuple(tensor.view(torch.uint8) for tensor in tensors)
 
 
 def added_in(dtype: torch.dtype) -> torch.dtype:

@@ -13,14 +13,22 @@ Term: TypeAlias = Any
 
 
 @overload
+def floor_div(a: int, b: int) -> int: ...
+@overload
+def floor_div(a: Term, b: Term) -> Term: ...
+def floor_div(a: Term, b: Term) -> Term:
+    """The greatest integer q with q * b <= a, for b >= 1."""
+    # SMT integer terms spell division that rounds down (for a positive divisor) "/" and have no "//".
+    return a // b if hasattr(a, "__floordiv__") and hasattr(b, "__floordiv__") else a / b
+
+
+@overload
 def ceil_div(a: int, b: int) -> int: ...
 @overload
 def ceil_div(a: Term, b: Term) -> Term: ...
 def ceil_div(a: Term, b: Term) -> Term:
     """The least integer q with q * b >= a, for b >= 1. Never through floating point, which is wrong from 2^53 on."""
-    above = a + b - 1
-    # SMT integer terms spell division that rounds down (for a positive divisor) "/" and have no "//".
-    return above // b if hasattr(above, "__floordiv__") else above / b
+    return floor_div(a + b - 1, b)
 
 
 @overload

@@ -7,9 +7,9 @@ from math import prod
 from typing import ClassVar
 
 from reference import layout as laws
-from reference.flat_padded import owned_of, shard_numel_of
+from reference.flat_padded import owned_of, padded_numel_of, run_of, shard_numel_of
 from reference.layout import checked_at_least, checked_below, checked_shape
-from reference.runs import Run, strided
+from reference.runs import Run, normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Chunk:
     @property
     def padded_numel(self) -> int:
         """W chunks of c slices each, whatever they hold."""
-        return self._outer * self.world_size * self._chunk_size * self._inner
+        return self._outer * padded_numel_of(self._chunk_size, self.world_size) * self._inner
 
     @property
     def owes(self) -> frozenset[str]:
@@ -67,10 +67,8 @@ class Chunk:
 
     def runs(self, rank: int) -> tuple[Run, ...]:
         """One run, a block for each index into the dims before `dim`; or none."""
-        length = self._slices(rank) * self._inner
-        return strided(
-            0, rank * self._chunk_size * self._inner, length, self.shape[self.dim] * self._inner, self._outer
-        )
+        checked_below("rank", rank, self.world_size)
+        return normal(run_of(self.shape[self.dim], self._chunk_size, rank, self._inner, self._outer))
 
     @property
     def _outer(self) -> int:

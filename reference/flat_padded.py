@@ -9,7 +9,7 @@ from typing import ClassVar, overload
 from reference import layout as laws
 from reference.arithmetic import Term, align_up, ceil_div, clamp
 from reference.layout import checked_at_least, checked_below, checked_shape
-from reference.runs import Run, block
+from reference.runs import Run, normal
 
 
 @overload
@@ -28,6 +28,23 @@ def owned_of(numel: Term, shard_numel: Term, rank: Term) -> Term: ...
 def owned_of(numel: Term, shard_numel: Term, rank: Term) -> Term:
     """Elements of the parameter on a rank whose shard starts at rank * p: clamp(N - rank * p, 0, p)."""
     return clamp(numel - rank * shard_numel, 0, shard_numel)
+
+
+@overload
+def padded_numel_of(shard_numel: int, world_size: int) -> int: ...
+@overload
+def padded_numel_of(shard_numel: Term, world_size: Term) -> Term: ...
+def padded_numel_of(shard_numel: Term, world_size: Term) -> Term:
+    """Elements of a gather buffer: W * p, the shards end to end."""
+    return world_size * shard_numel
+
+
+def run_of(size: Term, chunk_size: Term, rank: Term, inner: Term = 1, outer: Term = 1) -> Run:
+    """What a rank owns of (outer, size, inner) elements cut along the middle dim, `chunk_size` slices a rank.
+
+    Not in normal form: its length is 0 on a rank past the end.
+    """
+    return Run(0, rank * chunk_size * inner, owned_of(size, chunk_size, rank) * inner, size * inner, outer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +85,7 @@ class FlatPadded:
     @property
     def padded_numel(self) -> int:
         """W * p: the shards end to end."""
-        return self.world_size * shard_numel_of(self.numel, self.world_size, self.alignment)
+        return padded_numel_of(shard_numel_of(self.numel, self.world_size, self.alignment), self.world_size)
 
     def shard_numel(self, rank: int) -> int:
         """The same on every rank: p."""
@@ -81,4 +98,4 @@ class FlatPadded:
 
     def runs(self, rank: int) -> tuple[Run, ...]:
         """One block, or none."""
-        return block(0, rank * self.shard_numel(rank), self.owned(rank))
+        return normal(run_of(self.numel, self.shard_numel(rank), rank))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reference.arithmetic import clamp
+from reference.arithmetic import Term, clamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,11 @@ def strided(local: int, start: int, length: int, stride: int, count: int) -> tup
     return (Run(local, start, length, stride, count),)
 
 
+def normal(run: Run) -> tuple[Run, ...]:
+    """The run in its normal form; none where it has no elements."""
+    return strided(run.local, run.start, run.length, run.stride, run.count)
+
+
 def block(local: int, start: int, length: int) -> tuple[Run, ...]:
     """One block of consecutive elements; no run where `length` is not positive."""
     return strided(local, start, length, length, 1)
@@ -62,13 +67,24 @@ def touches(a: Run, b: Run) -> bool:
     return (b.local, b.start) == (a.local + a.length, a.start + a.length)
 
 
+def offset_at(run: Run, number: Term, within: Term) -> Term:
+    """Where in the shard element `within` of block `number` lies."""
+    return run.local + number * run.length + within
+
+
+def position_at(run: Run, number: Term, within: Term) -> Term:
+    """Where in the parameter element `within` of block `number` lies."""
+    return run.start + number * run.stride + within
+
+
 def position_of(run: Run, offset: int) -> int | None:
     """Where in the parameter the shard's element `offset` lies, None where this run does not hold it."""
     inside = offset - run.local
     if not 0 <= inside < run.numel:
         return None
     number, within = divmod(inside, run.length)
-    return run.start + number * run.stride + within
+    position: int = position_at(run, number, within)
+    return position
 
 
 def offset_of(run: Run, position: int) -> int | None:
@@ -78,4 +94,4 @@ def offset_of(run: Run, position: int) -> int | None:
     """
     number = clamp((position - run.start) // max(run.stride, 1), 0, run.count - 1)
     within = position - run.start - number * run.stride
-    return run.local + number * run.length + within if 0 <= within < run.length else None
+    return offset_at(run, number, within) if 0 <= within < run.length else None

@@ -38,8 +38,10 @@ class Watch:
         """Send the encoded run to every rank and wait for all of them."""
         for rank in self._ranks:
             self._crew.files.forget(rank)
-            self._unsent[rank] = Outgoing(buffers)
-            self._push(rank)
+            message = Outgoing(buffers)
+            if not self._push(rank, message):
+                self._unsent[rank] = message
+                self._poll.modify(self._crew.sockets[rank], select.POLLIN | select.POLLOUT)
         try:
             while self._unfinished and (left := self._until - time.monotonic()) > 0:
                 for descriptor, event in self._poll.poll(math.ceil(left * 1000)):
@@ -50,15 +52,12 @@ class Watch:
             self._lose(str(gone))
         return tuple(self._reports[rank] for rank in self._ranks)
 
-    def _push(self, rank: int) -> None:
-        """Send what the rank's socket takes; it is watched for room while something is left."""
+    def _push(self, rank: int, message: Outgoing) -> bool:
+        """Send what the rank's socket takes; whether there is nothing left to send."""
         try:
-            sent = self._unsent[rank].push(self._crew.sockets[rank])
+            return message.push(self._crew.sockets[rank])
         except Closed:
-            sent = True  # reading tells the rest
-        if sent:
-            del self._unsent[rank]
-        self._poll.modify(self._crew.sockets[rank], select.POLLIN if sent else select.POLLIN | select.POLLOUT)
+            return True  # reading tells the rest
 
     def _attend(self, descriptor: int, event: int) -> None:
         rank = self._crew.rank_at.get(descriptor)
@@ -66,8 +65,9 @@ class Watch:
             for news in self._crew.events(0.0):
                 self._ended(news)
             return
-        if event & select.POLLOUT:
-            self._push(rank)
+        if event & select.POLLOUT and (rank not in self._unsent or self._push(rank, self._unsent[rank])):
+            self._unsent.pop(rank, None)
+            self._poll.modify(descriptor, select.POLLIN)
         if event & ~select.POLLOUT:
             self._hear(rank)
 

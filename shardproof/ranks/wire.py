@@ -19,6 +19,8 @@ MAGIC = b"shp1"
 MAX_HEADER = 64 << 20
 MAX_BLOBS = 1 << 16
 MAX_BLOB_BYTES = 4 << 30
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps makes one a call
+_DECODE = json.JSONDecoder().decode
 _CHUNK = 64 << 10
 _BUFFERS_A_CALL = 512  # sendmsg takes at most IOV_MAX buffers, 1024 on every system of interest
 
@@ -46,7 +48,7 @@ def encode(body: object, blobs: Sequence[Blob] = ()) -> list[memoryview]:
     """
     views = [_flat(blob) for blob in blobs]
     total = sum(view.nbytes for view in views)
-    header = json.dumps([body, [view.nbytes for view in views]], separators=(",", ":")).encode()
+    header = _ENCODE([body, [view.nbytes for view in views]]).encode()
     _check_bounds(len(header), total, len(views))
     return [memoryview(PREFIX.pack(MAGIC, len(header), total) + header), *(view for view in views if view.nbytes)]
 
@@ -57,13 +59,11 @@ def _flat(blob: Blob) -> memoryview:
 
 
 def _check_bounds(header: int, total: int, count: int) -> None:
-    for what, size, bound in (
-        ("header bytes", header, MAX_HEADER),
-        ("blob bytes", total, MAX_BLOB_BYTES),
-        ("blobs", count, MAX_BLOBS),
-    ):
-        if size > bound:
-            raise ValueError(f"a message of {size} {what} is over the bound of {bound}")
+    if header > MAX_HEADER or total > MAX_BLOB_BYTES or count > MAX_BLOBS:
+        raise ValueError(
+            f"a message of {header} header bytes and {count} blobs of {total} bytes is over a bound: "
+            f"{MAX_HEADER}, {MAX_BLOBS} and {MAX_BLOB_BYTES}"
+        )
 
 
 class Outgoing:
@@ -135,14 +135,17 @@ class Receiver:
         if magic != MAGIC:
             raise Malformed(f"a message starts with {magic!r} instead of {MAGIC!r}")
         end = PREFIX.size + header_size
-        _check_arriving(header_size, total, 0)
+        try:
+            _check_bounds(header_size, total, 0)
+        except ValueError as error:
+            raise Malformed(str(error)) from None
         if end > len(head):
             longer = memoryview(bytearray(end))
             longer[:filled] = head[:filled]
             head = longer
         while filled < end:
             filled += yield head[filled:]
-        body, lengths = _parse_header(bytes(head[PREFIX.size : end]), total)
+        body, lengths = _parse_header(head[PREFIX.size : end], total)
         blobs = tuple(bytearray(length) for length in lengths)
         for blob in blobs:
             view = memoryview(blob)
@@ -156,22 +159,19 @@ class Receiver:
         return Message(body, blobs)
 
 
-def _check_arriving(header: int, total: int, count: int) -> None:
+def _parse_header(header: memoryview, total: int) -> tuple[Any, list[int]]:
     try:
-        _check_bounds(header, total, count)
-    except ValueError as error:
-        raise Malformed(str(error)) from None
-
-
-def _parse_header(header: bytes, total: int) -> tuple[Any, list[int]]:
-    try:
-        parsed = json.loads(header)
-    except (ValueError, RecursionError) as error:
-        raise Malformed(f"a message's header is no JSON: {error}") from None
-    if not (isinstance(parsed, list) and len(parsed) == 2 and isinstance(parsed[1], list)):
-        raise Malformed("a message's header is not [body, [blob lengths]]")
-    body, lengths = parsed
-    _check_arriving(0, 0, len(lengths))
-    if not all(type(length) is int and length >= 0 for length in lengths) or sum(lengths) != total:
-        raise Malformed(f"a message's blob lengths do not add up to its {total} blob bytes")
+        parsed = _DECODE(str(header, "utf-8"))
+        body, lengths = parsed
+        _check_bounds(0, total, len(lengths))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Malformed(f"a message's header is not [body, [blob lengths]] as JSON: {error}") from None
+    if lengths or total:
+        _check_lengths(lengths, total)
     return body, lengths
+
+
+def _check_lengths(lengths: list[object], total: int) -> None:
+    whole = [length for length in lengths if type(length) is int and length >= 0]
+    if len(whole) < len(lengths) or sum(whole) != total:
+        raise Malformed(f"a message's blob lengths do not add up to its {total} blob bytes")
