@@ -139,6 +139,8 @@ def _look_at(kept: Kept) -> Held:
 
 def _first_wrong(kept: Kept) -> int | None:
     """The first element that differs from what was handed out, None where all are the same."""
+    if kept.tensor.numel() and not kept.tensor.untyped_storage().nbytes():
+        return 0  # its memory was given back under it: what lies there now may be anybody's
     now = raw_bytes(kept.tensor)
     if now == kept.bits:
         return None
@@ -267,7 +269,13 @@ def _release(state: State, operation: Operation, ids: Sequence[str]) -> Findings
         session.trim()
     holding = {kept.parameter for kept in state.kept}
     watched = [id for id in ids if id in state.storages and id not in holding]
-    return {"freed": {id: state.storages[id].expired() for id in watched}, "profile": _records(records)}
+    return {"freed": {id: _gone(state.storages[id]) for id in watched}, "profile": _records(records)}
+
+
+def _gone(storage: StorageWeakRef) -> bool:
+    """Whether a storage's memory is gone: with the storage, or from it (some free by resizing to nothing)."""
+    alive = None if storage.expired() else torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
+    return alive is None or not alive.nbytes()
 
 
 def _profiled(session: Any) -> AbstractContextManager[Sequence[Any]]:
