@@ -83,11 +83,15 @@ TWO_DIMENSIONAL_PADDED = [
     (TwoDimensional((5, 3), (2, 3), 0, 1), 3 * 8),
     (TwoDimensional((5, 3), (4, 2), 1, 0), 2 * 16),
 ]
+ALWAYS = {"padding-minimal", "empty-shard-legal", "logical-size-carried"}
 OWES: list[tuple[Layout, set[str]]] = [
-    (Grouped(FlatPadded((5,), 2), 1), {*FlatPadded.owes}),
-    (Grouped(FlatPadded((5,), 2), 2), {"padding-minimal", "empty-shard-legal", "logical-size-carried"}),
-    (Bucketed(((5,), (7,)), 2), {"owned-exactly-once", "order-kept", "boundaries-divisible", "logical-size-carried"}),
-    (Bucketed(((5,), (7,)), 2, 6), {"owned-exactly-once", "boundaries-divisible", "logical-size-carried"}),
+    (Grouped(FlatPadded((5,), 2), 1), ALWAYS | {"owned-exactly-once", "order-kept", "boundaries-divisible"}),
+    (Grouped(FlatPadded((5,), 2), 2), ALWAYS),
+    (Ragged((5,), (0, 5)), ALWAYS | {"owned-exactly-once", "order-kept"}),
+    (Bucketed(((5,), (7,)), 2), ALWAYS | {"owned-exactly-once", "order-kept"}),
+    (Bucketed(((5,), (7,)), 2, 6), ALWAYS | {"owned-exactly-once"}),
+    (InBucket(Bucketed(((5,), (7,)), 2, 6), 1), ALWAYS | {"owned-exactly-once", "order-kept"}),
+    (TwoDimensional((5, 4), (2, 3)), ALWAYS | {"owned-exactly-once"}),
 ]
 REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], str]] = [
     (Grouped, (FlatPadded((5,), 2), 0), "replicas: observed 0, expected at least 1"),
