@@ -50,12 +50,14 @@ class Buffer:
 class Call:
     """One collective as it was issued: `op` is one of all_gather, reduce_scatter, all_reduce, broadcast, other.
 
-    A coalesced call has several sends and receives.
+    A coalesced call has several sends and receives. `group` are the ranks that take part in it, counted inside the
+    group that performed the step; empty: all of them.
     """
 
     op: str
     send: tuple[Buffer, ...]
     recv: tuple[Buffer, ...]
+    group: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,12 @@ class Step:
     freed        by parameter, after a release (and trim, where offered): is the gathered memory gone
     available    by parameter, what the implementation says of it after the operation
     warm         the same parameter went through this operation before in this run, so buffers exist already
+    began        when the operation began, on a clock that all ranks share, with `seconds` on the same clock; None where
+                 there is none (ranks on several hosts) or where operations are only enqueued (an accelerator)
+    scalars      after a save or a load: the 0-dim state beside the parameters (an optimizer's step count), by name
+    counters     what the implementation counts within one operation (elements in its reduce bucket), by name; what
+                 it counts over a whole run does not belong here
+    profile      the records that profiling this operation gave
     """
 
     index: int
@@ -131,6 +139,10 @@ class Step:
     freed: Mapping[str, bool] = field(default_factory=dict)
     available: Mapping[str, bool] = field(default_factory=dict)
     warm: bool = False
+    began: float | None = None
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+    profile: tuple[Mapping[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +168,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One parameter and the model's layout of it at every world size that the program uses."""
+    """One parameter and the model's layout of it at every world size that the program uses.
+
+    `grad_dtype` is what reduced gradients come back in (None: `dtype`). `grad_buffer` is what lies in the gradient's
+    place at registration.
+    """
 
     id: str
     shape: tuple[int, ...]
@@ -164,6 +180,13 @@ class Subject:
     layouts: Mapping[int, Layout]
     frozen: bool = False
     tied_to: str | None = None
+    grad_dtype: str | None = None
+    grad_buffer: Literal["full", "partition", "absent"] = "full"
+
+    @property
+    def root(self) -> str:
+        """The id of the parameter whose memory this one uses: its own, or the one it is tied to."""
+        return self.tied_to or self.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, Literal, TypeVar
 
 from invariants.evidence import Evidence
@@ -27,6 +28,12 @@ class Violation:
     parameter: str | None = None
     step: int | None = None
     offset: int | None = None
+
+    def __str__(self) -> str:
+        """One line: what was observed and expected, and where."""
+        places = {"rank": self.rank, "parameter": self.parameter, "step": self.step, "element": self.offset}
+        where = ", ".join(f"{name} {place}" for name, place in places.items() if place is not None)
+        return f"observed {self.observed}, expected {self.expected}" + (f" [{where}]" if where else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +82,12 @@ class Judgement:
 
 def judge(law: Law[Any], evidence: Evidence) -> Judgement:
     """Apply one law to what was seen."""
-    judged, violations = 0, []
-    for item in law.over(evidence):
-        judged += 1
-        violations.extend(law.check(item))
-    reason = "" if judged else f"nothing to judge was seen (it looks at: {', '.join(law.needs) or 'any step'})"
-    return Judgement(law.slug, judged, tuple(violations), reason)
+    items = tuple(law.over(evidence))
+    if not items:
+        return _not_judged(law.slug, law.needs)
+    return Judgement(law.slug, len(items), tuple([found for item in items for found in law.check(item)]))
+
+
+@cache
+def _not_judged(slug: str, needs: tuple[str, ...]) -> Judgement:
+    return Judgement(slug, 0, reason=f"nothing to judge was seen (it looks at: {', '.join(needs) or 'any step'})")

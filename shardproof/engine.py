@@ -6,19 +6,19 @@ import hashlib
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
-
-from shardproof.case_file import encode
-from shardproof.implementations import resolve
 
 from invariants import LAWS, Evidence, Judgement, Law, RankStory, Step, Violation, judge
 from shardproof import oracle, wire
 from shardproof.backends import BACKEND_OF
 from shardproof.case import Case
+from shardproof.case_file import encode
 from shardproof.errors import UsageError
+from shardproof.implementations import resolve
 from shardproof.ranks import Pool, RankReport
 
 # Two bytes that fresh memory and padding are filled with: NaN or -1 everywhere, and an ordinary number.
@@ -109,6 +109,19 @@ class Engine:
         self._drop_pools()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def renew(self) -> None:
+        """Go on with fresh ranks: what one case left behind in a process cannot show in the next."""
+        for pool in self._pools.values():
+            pool.renew()
+
+    def switch(self, name: str) -> None:
+        """Put another implementation under test, on the same ranks. Raises UsageError as the constructor does.
+
+        Only for one that needs the default group as little as the first did.
+        """
+        self._target = resolve(name)
+        self.description = self._describe(name)
+
     def laws(self) -> tuple[Law[Any], ...]:
         """The laws that apply: all but the promises that the implementation does not make."""
         return tuple(law for law in LAWS if not law.is_promise or law.slug in self.description.promises)
@@ -133,10 +146,11 @@ class Engine:
         return judge(law, evidence)
 
     def _run(self, case: Case, encoded: str, poison: int) -> Evidence:
-        payload = {"case": encoded, "target": self._target.target, "folder": str(self._folder), "poison": poison}
         members = sorted({rank for group in case.groups for rank in group.ranks})
-        reports = self._pool(case).run(f"{_ENTRY}:run_case", payload, ranks=members, deadline=self._deadline)
-        policy = next((r.value["policy"] for r in reports if r.ended == "done" and "policy" in r.value), None)
+        with self._place_for(case) as folder:
+            payload = {"case": encoded, "target": self._target.target, "folder": str(folder), "poison": poison}
+            reports = self._pool(case).run(f"{_ENTRY}:run_case", payload, ranks=members, deadline=self._deadline)
+        policy = next((r.value["policy"] for r in reports if _answered(r) and "policy" in r.value), None)
         return Evidence(
             world_size=case.world_size,
             subjects=oracle.subjects(case),
@@ -144,6 +158,18 @@ class Engine:
             expected=oracle.expectations(case, policy, BACKEND_OF[self._device]),
             deadline=self._deadline,
         )
+
+    @contextmanager
+    def _place_for(self, case: Case) -> Iterator[Path]:
+        """A folder of the run's own where the case saves anything: what an earlier run saved must not be loaded."""
+        if all(operation.kind != "save" for operation in case.program):
+            yield self._folder
+            return
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _pool(self, case: Case | None) -> Pool:
         """One pool for every case, or one a world size where the default group is needed."""
@@ -169,7 +195,7 @@ class Engine:
         )[0]
         problem = report.value["problem"] if report.ended == "done" and "problem" in report.value else ""
         if report.ended != "done":
-            problem = f"{self._target.target} {_ending(report)} when it was first used\n{report.error or report.stderr}"
+            problem = f"{self._target.target} {report.headline} when it was first used\n{report.stderr}"
         if problem:
             raise UsageError(
                 "this cannot be used as an implementation",
@@ -186,10 +212,17 @@ def _sampled(encoded: str) -> bool:
 
 
 def _story(case: Case, report: RankReport) -> RankStory:
-    """A rank's report as evidence; where it did not come back, the operation it was lost in."""
-    if report.ended == "done":
+    """A rank's report as evidence; where it did not come back, the operation it was lost in.
+
+    A rank whose operation raised has answered: its last step says so.
+    """
+    if _answered(report):
         return RankStory(report.rank, "done", wire.unpack(report.value["steps"], report.blobs))
     return RankStory(report.rank, report.ended, _lost(case, report), _detail(report))
+
+
+def _answered(report: RankReport) -> bool:
+    return isinstance(report.value, dict) and "steps" in report.value
 
 
 def _lost(case: Case, report: RankReport) -> tuple[Step, ...]:
@@ -205,23 +238,11 @@ def _lost(case: Case, report: RankReport) -> tuple[Step, ...]:
             rank=ranks.index(report.rank),
             world_size=len(ranks),
             outcome="lost",
-            error=_ending(report),
+            error=report.headline,
             seconds=report.seconds,
         ),
     )
 
 
-def _ending(report: RankReport) -> str:
-    """How a rank ended, in words."""
-    if report.ended == "exited":
-        return f"exited with code {report.exit_code}"
-    if report.ended == "signalled":
-        return f"was killed by signal {report.signal}"
-    if report.ended == "raised":
-        return f"raised {(report.error.splitlines() or [''])[-1]}"
-    return "did not come back in time"
-
-
 def _detail(report: RankReport) -> str:
-    parts = (_ending(report), report.error, report.stack, report.stderr)
-    return "\n".join(part.strip() for part in parts if part)
+    return "\n".join(part.strip() for part in (report.headline, report.stack, report.stderr) if part)

@@ -35,6 +35,8 @@ def subjects(case: Case) -> dict[str, Subject]:
             layouts={size: layout_of(case.layout, p.shape, size) for size in sizes},
             frozen=p.frozen,
             tied_to=p.tied_to,
+            grad_dtype=grad_dtype(p),
+            grad_buffer=p.grad_buffer,
         )
         for p in case.parameters
     }

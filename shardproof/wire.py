@@ -10,7 +10,10 @@ from reference import Run
 
 Packed = dict[str, Any]
 
-_PLAIN = ("outcome", "error", "scalar", "warm", "mutated", "guards", "freed", "available")
+_PLAIN = (
+    *("outcome", "error", "scalar", "warm", "mutated", "guards", "freed", "available"),
+    *("began", "scalars", "counters", "profile"),
+)
 
 
 def pack(steps: Sequence[Step]) -> tuple[list[Packed], list[bytes]]:

@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from shardproof.case_file import decode
 
 from shardproof.case import Case
+from shardproof.case_file import decode_trusted
 from shardproof.rank_side.observer import Observer
 from shardproof.rank_side.probe import probe
 from shardproof.rank_side.program import State, perform
 from shardproof.rank_side.sessions import Loaded, NotAnImplementation, load
+from shardproof.ranks import Context, Failed
 from shardproof.wire import pack
 
 Answer = tuple[Any, Sequence[bytes]]
 
 
-def describe(context: Any, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
+def describe(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
     """What an implementation is and offers, after one smallest case of it; {"problem": text} where it is none."""
     try:
         loaded = load(payload["target"])
@@ -40,9 +41,9 @@ def describe(context: Any, payload: dict[str, Any], blobs: Sequence[bytes]) -> A
     }, ()
 
 
-def run_case(context: Any, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
+def run_case(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
     """Perform a case's program: the packed steps, their tensors' bytes, and (rank 0 of the main group) the policy."""
-    case = decode(payload["case"])
+    case = decode_trusted(payload["case"])
     loaded = load(payload["target"])
     state = State(
         case=case,
@@ -54,13 +55,18 @@ def run_case(context: Any, payload: dict[str, Any], blobs: Sequence[bytes]) -> A
         group_of=context.group,
         observer=Observer(payload["poison"]),
     )
-    for group in case.groups:
-        context.group(group.ranks)  # every rank of the pool makes the same groups in the same order
+    for group in case.groups:  # made in one order everywhere, before any rank can be lost
+        if context.rank in group.ranks:
+            context.group(group.ranks)
     steps = list(perform(state, context.note))
     packed, tensors = pack(steps)
     value: dict[str, Any] = {"steps": packed}
     if context.rank == case.main.ranks[0]:
         value["policy"] = _policy(loaded, case)
+    if steps and steps[-1].outcome != "done":
+        # Raised, so that the pool knows peers may wait for this rank; an unfinished prefetch may still be under way.
+        in_flight = any(step.kind == "prefetch" for step in steps)
+        raise Failed(value, tensors, contained=not in_flight)
     return value, tensors
 
 

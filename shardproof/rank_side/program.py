@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -91,14 +92,14 @@ def _step(state: State, operation: Operation, rank: int, world_size: int) -> Ste
     ids = state.case.acted_on(operation)
     state.observer.reset()
     found: Findings = {}
-    began = time.perf_counter()
+    began = time.monotonic()
     try:
         found = _HANDLERS[operation.kind](state, operation, ids)
         outcome, error = "done", ""
     except Exception as raised:  # whatever an implementation raises is what was observed
         outcome = "refused" if operation.kind == "register" else "raised"
         error = f"{type(raised).__name__}: {raised}"
-    seconds = time.perf_counter() - began
+    seconds = time.monotonic() - began
     found.setdefault("cost", state.observer.cost())
     step = Step(
         index=state.index,
@@ -109,6 +110,8 @@ def _step(state: State, operation: Operation, rank: int, world_size: int) -> Ste
         outcome=outcome,  # type: ignore[arg-type]  # one of the two words above
         error=error,
         seconds=seconds,
+        # On an accelerator an operation is only enqueued when its call returns: its time says nothing.
+        began=began if state.device.type == "cpu" else None,
         **found,
     )
     return _with_memory(state, step)
@@ -136,6 +139,8 @@ def _look_at(kept: Kept) -> Held:
 
 def _first_wrong(kept: Kept) -> int | None:
     """The first element that differs from what was handed out, None where all are the same."""
+    if kept.tensor.numel() and not kept.tensor.untyped_storage().nbytes():
+        return 0  # its memory was given back under it: what lies there now may be anybody's
     now = raw_bytes(kept.tensor)
     if now == kept.bits:
         return None
@@ -252,19 +257,37 @@ def _invalidate(state: State, operation: Operation, ids: Sequence[str]) -> Findi
 
 def _release(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
     session = state.sessions[operation.group]
-    with state.observer:
+    with state.observer, _profiled(session) as records:
         for id in ids:
             session.release(id)
     for kept in state.kept:
         kept.released |= kept.parameter in ids
     if any(later.kind in ("gather", "prefetch", "wait") for later in state.case.program[state.index + 1 :]):
-        return {}
+        return {"profile": _records(records)}
     # Nothing is gathered any more: give kept buffers back and see whether the memory is gone.
     if callable(getattr(session, "trim", None)):
         session.trim()
     holding = {kept.parameter for kept in state.kept}
     watched = [id for id in ids if id in state.storages and id not in holding]
-    return {"freed": {id: state.storages[id].expired() for id in watched}}
+    return {"freed": {id: _gone(state.storages[id]) for id in watched}, "profile": _records(records)}
+
+
+def _gone(storage: StorageWeakRef) -> bool:
+    """Whether a storage's memory is gone: with the storage, or from it (some free by resizing to nothing)."""
+    alive = None if storage.expired() else torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
+    return alive is None or not alive.nbytes()
+
+
+def _profiled(session: Any) -> AbstractContextManager[Sequence[Any]]:
+    """The session's own profiling of what happens inside, where it offers any. A release costs nothing that counts."""
+    profile = getattr(session, "profile", None)
+    return profile() if callable(profile) else nullcontext(())
+
+
+def _records(records: Sequence[Any]) -> tuple[dict[str, float], ...]:
+    """Profile records as plain mappings of their numbers."""
+    plain = (record if isinstance(record, Mapping) else asdict(record) for record in records)
+    return tuple({key: value for key, value in record.items() if isinstance(value, (int, float))} for record in plain)
 
 
 def _update(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
@@ -322,10 +345,16 @@ def _save(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  
     path = state.folder / "saved"
     with state.observer:
         session.save(str(path))
-    cost = state.observer.cost()
-    if not callable(getattr(session, "read", None)):
-        return {"cost": cost}
-    return {"cost": cost, "results": {id: see(tensor) for id, tensor in session.read(str(path)).items()}}
+    _marker(state, state.index, state.pool_rank).touch()
+    found: Findings = {"cost": state.observer.cost(), "scalars": _scalars(session)}
+    if callable(getattr(session, "read", None)):
+        found["results"] = {id: see(tensor) for id, tensor in session.read(str(path)).items()}
+    return found
+
+
+def _scalars(session: Any) -> dict[str, float]:
+    """The 0-dim state beside the parameters, by name."""
+    return {name: float(value) for name, value in getattr(session, "scalars", {}).items()}
 
 
 def _load(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
@@ -333,9 +362,28 @@ def _load(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
     if operation.group not in state.sessions:
         _register(state, operation, ids)
     session = state.sessions[operation.group]
+    _await_save(state, operation)
     with state.observer:
         session.load(str(state.folder / "saved"))
-    return {"available": _availability(session, ids)}
+    return {"available": _availability(session, ids), "scalars": _scalars(session)}
+
+
+def _marker(state: State, index: int, pool_rank: int) -> Path:
+    """There once this rank's save, operation number `index`, came back."""
+    return state.folder / f"saved-{index}-{pool_rank}"
+
+
+def _await_save(state: State, operation: Operation) -> None:
+    """Ranks that took no part in the save know nothing of its end, and a collective would add a wait to those that did.
+
+    Where a saving rank is lost, the pool ends this one.
+    """
+    earlier = [index for index in range(state.index) if state.case.program[index].kind == "save"]
+    saved = state.case.program[earlier[-1]].group if earlier else operation.group
+    if saved != operation.group:
+        markers = [_marker(state, earlier[-1], rank) for rank in state.case.group(saved).ranks]
+        while not all(marker.exists() for marker in markers):
+            time.sleep(0.001)
 
 
 def _forward(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  # noqa: ARG001  # every handler's form

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 
 from shardproof.errors import CouldNotJudge
@@ -41,9 +42,16 @@ def _claim_gpu(birth: Birth) -> str:
         raise CouldNotJudge("this torch was built without NCCL")
     count = torch.cuda.device_count()
     if birth.world_size > count:
-        _share(birth.world_size, count, torch.cuda.nccl.version())  # type: ignore[no-untyped-call]
+        _share(birth.world_size, count, loaded_nccl())
     torch.cuda.set_device(birth.rank % count)
     return f"cuda:{birth.rank % count}"
+
+
+def loaded_nccl() -> tuple[int, ...]:
+    """The version of the NCCL that is loaded (torch tells the one it was built with, which a preloaded one replaces)."""
+    code = ctypes.c_int()
+    ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(code))
+    return code.value // 10000, code.value // 100 % 100, code.value % 100
 
 
 def _share(world_size: int, count: int, version: tuple[int, ...]) -> None:

@@ -26,7 +26,7 @@ class Pool:
     end well, all ranks are replaced. A pool is for one run at a time; several pools may live side by side.
     """
 
-    def __init__(  # noqa: PLR0913  # each is a choice of its own, all but one by keyword
+    def __init__(  # each is a choice of its own, all but one by keyword
         self,
         world_size: int,
         *,
@@ -124,6 +124,12 @@ class Pool:
                 self.world_size = _checked(world_size)
                 self._dismiss()
                 self._hire()
+
+    def renew(self) -> None:
+        """Have new ranks from the next run on, from the same helper."""
+        with self._lock:
+            self._dismiss()
+            self._hire()
 
     def _standing_crew(self) -> Crew:
         if self._closed:

@@ -1,0 +1,1 @@
+"""The collectives family: what ranks send each other."""

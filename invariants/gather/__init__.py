@@ -1,0 +1,1 @@
+"""The gather family: what a gather returns, and what it leaves alone."""

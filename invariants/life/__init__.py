@@ -1,0 +1,1 @@
+"""The life family: buffers from their first use to their release."""

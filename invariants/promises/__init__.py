@@ -1,0 +1,1 @@
+"""The promises family: what an implementation may promise beyond being correct."""

@@ -1,0 +1,1 @@
+"""The reduction family: gradients and norms over ranks."""

@@ -1,0 +1,1 @@
+"""The state family: what is saved, loaded, counted and trained."""

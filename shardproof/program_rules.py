@@ -1,0 +1,106 @@
+"""Which order of operations makes sense, whoever implements them.
+
+Parameters are registered once, in the main group. A load at another world size moves the program to that group: its
+operations follow there, and those whose outcome is stated for the main group alone (reductions) end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from shardproof.case import Case, Operation
+
+# (operation number, observed, expected)
+Misstep = tuple[int, str, str]
+
+_MAIN_ONLY = ("accumulate", "reduce", "norm", "forward", "backward", "clip", "step")
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What the program has done so far."""
+
+    group: str = "main"
+    registered: set[str] = field(default_factory=set)
+    under_way: set[str] = field(default_factory=set)
+    gathered: set[str] = field(default_factory=set)
+    done: set[str] = field(default_factory=set)
+
+
+def out_of_order(case: Case) -> Iterator[Misstep]:
+    """Every operation that comes before what it needs; ids and groups must exist already."""
+    progress = _Progress()
+    for index, operation in enumerate(case.program):
+        if operation.kind == "layout":
+            continue
+        ids = set(case.acted_on(operation))
+        for observed, expected in _missteps(case, progress, operation, ids):
+            yield index, observed, expected
+        _advance(progress, operation, ids)
+
+
+def _missteps(case: Case, progress: _Progress, operation: Operation, ids: set[str]) -> Iterator[tuple[str, str]]:
+    kind = operation.kind
+    if kind == "register":
+        if operation.group != "main":
+            yield f"register in {operation.group!r}", "in 'main'; a load registers elsewhere by itself"
+        if ids & progress.registered:
+            yield f"register of {min(ids & progress.registered)!r} again", "each parameter once"
+        roots = {parameter.tied_to for parameter in case.parameters if parameter.id in ids} - {None}
+        if not roots <= ids | progress.registered:
+            yield "register of a tied parameter alone", "together with, or after, the one it is tied to"
+        if case.divergences and len(ids) != len(case.parameters):
+            yield "register of some parameters", "of all, where ranks differ"
+        return
+    if not ids <= progress.registered:
+        missing = min(ids - progress.registered)
+        yield f"{kind} of {missing!r}, which is not registered", "a register of it before"
+    if operation.group != progress.group and kind != "load":
+        yield f"{kind} in {operation.group!r}", f"in {progress.group!r}, where the parameters are now"
+    for needs, rule in _NEEDS.get(kind, {}).items():
+        if not rule(progress, ids):
+            yield f"{kind} too early", needs
+    if kind in _MAIN_ONLY and operation.group != "main":
+        yield f"{kind} in {operation.group!r}", "in 'main'"
+    if "step" in progress.done and kind not in ("step", "release", "forward"):
+        yield f"{kind} after a step", "steps last: no value is stated after them"
+
+
+_Rule = Callable[[_Progress, set[str]], bool]
+
+
+def _idle(progress: _Progress, ids: set[str]) -> bool:
+    return not ids & progress.under_way
+
+
+_FREE = {"no prefetch of it under way: wait first": _idle}
+_NEEDS: Mapping[str, Mapping[str, _Rule]] = {
+    "gather": _FREE,
+    "prefetch": _FREE,
+    "wait": {"a prefetch of it before": lambda progress, ids: ids <= progress.under_way},
+    "use": {"a gather or wait of it before": lambda progress, ids: ids <= progress.gathered},
+    "invalidate": _FREE,
+    "release": {**_FREE, "a gather or wait of it before": lambda progress, ids: ids <= progress.gathered},
+    "update": _FREE,
+    "save": _FREE,
+    "load": {**_FREE, "a save before": lambda progress, _: "save" in progress.done},
+    "norm": {"a reduce before": lambda progress, _: "reduce" in progress.done},
+    "clip": {"a reduce before": lambda progress, _: "reduce" in progress.done},
+    "step": {**_FREE, "a reduce or backward before": lambda progress, _: bool({"reduce", "backward"} & progress.done)},
+    "backward": {"a forward before": lambda progress, _: "forward" in progress.done},
+}
+
+
+def _advance(progress: _Progress, operation: Operation, ids: set[str]) -> None:
+    kind = operation.kind
+    progress.done.add(kind)
+    if kind == "register":
+        progress.registered |= ids
+    elif kind == "prefetch":
+        progress.under_way |= ids
+    elif kind in ("gather", "wait"):
+        progress.under_way -= ids
+        progress.gathered |= ids
+    elif kind == "load" and operation.group != progress.group:
+        progress.group, progress.gathered = operation.group, set()

@@ -1,0 +1,262 @@
+"""Looks for the smallest case that breaks each law.
+
+Whole programs go to the ranks, which never draw: with a driver on every rank, the first failure that one rank sees would
+put all later draws out of step. Hunts follow one another until one finds no law that was not known to be broken, or the
+budget is spent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from invariants import Law
+from shardproof.case import Case
+from shardproof.case_file import encode
+from shardproof.deviations import Deviation
+from shardproof.events import (
+    CaseJudged,
+    Event,
+    FailureFound,
+    Listener,
+    PinnedJudged,
+    RunFinished,
+    RunStarted,
+    Shrinking,
+)
+from shardproof.failure import failure_of
+from shardproof.features import required
+from shardproof.finding import Finding, Replays, size
+from shardproof.hunt import Enough, Hunt, Quarry, drive
+from shardproof.outcome import LawResult, PinnedResult, RunResult, Timings
+from shardproof.profiles import PROFILES, Budget
+from shardproof.results import Destination
+from shardproof.tally import Tally
+
+if TYPE_CHECKING:
+    from shardproof.engine import Description, Verdict
+
+# A smallest case that does not show its law on fresh ranks is tried so often in all.
+_REPLAYS = 5
+
+
+class Judge(Protocol):
+    """What a search needs of an engine."""
+
+    @property
+    def description(self) -> Description:
+        """What is under test."""
+
+    def laws(self) -> tuple[Law[Any], ...]:
+        """The laws that apply."""
+
+    def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:
+        """Run one case and judge it."""
+
+    def renew(self) -> None:
+        """Go on with fresh ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to search.
+
+    world_sizes  that cases have; `pool_size` ranks are there
+    only         slugs of the laws to judge (none: all)
+    cases        judged in place of drawn ones, and not made smaller
+    destination  where results will be written, so that a failure can say how it is replayed
+    """
+
+    world_sizes: tuple[int, ...] = tuple(range(1, 9))
+    pool_size: int = 8
+    device: str = "cpu"
+    seed: int = 0
+    budget: Budget = PROFILES["default"]
+    only: tuple[str, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
+    cases: Iterable[Case] | None = None
+    destination: Destination | None = None
+
+
+def search(judge: Judge, plan: Plan, listeners: Sequence[Listener] = ()) -> RunResult:
+    """Run the plan; `listeners` hear of every case. What the engine raises comes out unchanged."""
+    return _Run(judge, plan, listeners).run()
+
+
+@dataclass(slots=True)
+class _Run:
+    judge: Judge
+    plan: Plan
+    listeners: Sequence[Listener]
+    tally: Tally = field(init=False)
+    findings: dict[str, Finding] = field(default_factory=dict)
+    # For every drawn case, the laws that it breaks; for every broken law not yet reported, the smallest verdict.
+    seen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    pending: dict[str, Verdict] = field(default_factory=dict)
+    shrink_cases: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: {"hunting": 0.0, "shrinking": 0.0, "replaying": 0.0})
+    began: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        laws = [law for law in self.judge.laws() if not self.plan.only or law.slug in self.plan.only]
+        self.tally = Tally(laws, self.plan.deviations, self.plan.device)
+
+    def run(self) -> RunResult:
+        plan = self.plan
+        slugs = tuple(self.tally.results)
+        self._say(RunStarted(self.judge.description, plan.device, plan.world_sizes, plan.seed, plan.budget, slugs))
+        pinned = tuple(self._pinned(deviation) for deviation in plan.deviations)
+        if plan.cases is None:
+            self._draw()
+        else:
+            for case in plan.cases:
+                self._judged(case)
+        for law in [slug for slug in self.tally.results if slug in self.pending]:
+            self._report(law, self.pending[law], self.pending[law].case, attempts=0)
+        result = self._result(pinned)
+        self._say(RunFinished(result))
+        return result
+
+    def _say(self, event: Event) -> None:
+        for listener in self.listeners:
+            listener(event)
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - began
+
+    def _pinned(self, deviation: Deviation) -> PinnedResult:
+        """Run a known deviation's own case, unless its law or device is not asked for."""
+        if deviation.law not in self.tally.results or deviation.device not in (None, self.plan.device):
+            return PinnedResult(deviation, None)
+        verdict = self.judge.judge(deviation.case, twice=True, only=self.plan.only)
+        deviates = any(deviation.covers(verdict.case, v, self.plan.device) for v in verdict.broken)
+        self._say(PinnedJudged(deviation, deviates))
+        return PinnedResult(deviation, deviates)
+
+    def _draw(self) -> None:
+        """Hunt after hunt, each with draws of its own."""
+        hunts = 0
+        while self._hunt(self.plan.seed + hunts):
+            hunts += 1
+
+    def _hunt(self, seed: int) -> bool:
+        """Draw until one more law is broken and make its case smaller. Whether there was one."""
+        plan = self.plan
+        hunt = Hunt(self._first, self._smaller, plan.budget.shrink_seconds)
+        before = self.seconds["shrinking"]
+        with self._timed("hunting"):
+            finished = drive(hunt, self.judge.description, plan.world_sizes, plan.pool_size, seed)
+            if hunt.quarry:
+                self.seconds["shrinking"] += time.perf_counter() - hunt.quarry.began
+        self.seconds["hunting"] -= self.seconds["shrinking"] - before
+        if hunt.quarry is None:
+            return False
+        smallest = hunt.quarry.last if finished else hunt.quarry.smallest
+        self._report(hunt.quarry.law, smallest, hunt.quarry.found.case, hunt.quarry.attempts)
+        return True
+
+    def _enough(self) -> bool:
+        spent = time.perf_counter() - self.began - self.seconds["shrinking"] - self.seconds["replaying"]
+        return self.tally.cases >= self.plan.budget.examples or spent >= self.plan.budget.seconds
+
+    def _first(self, case: Case) -> tuple[str, Verdict] | None:
+        """A drawn case: the first law that it breaks and that was not reported."""
+        if self._enough():
+            raise Enough
+        broken, verdict = self._judged(case)
+        new = [law for law in broken if law not in self.findings]
+        if not new:
+            return None
+        if verdict is None:  # drawn before, when another of its laws was gone after
+            verdict = self.judge.judge(case, only=self.plan.only)
+            new = [law for law in new if self.tally.violations_of(law, verdict)]
+        return (new[0], verdict) if new else None
+
+    def _judged(self, case: Case) -> tuple[tuple[str, ...], Verdict | None]:
+        """The laws that a case breaks; a verdict where it was not seen before, and so is run and counted now."""
+        key = encode(case)
+        if key in self.seen:
+            return self.seen[key], None
+        began = time.perf_counter()
+        verdict = self.judge.judge(case, only=self.plan.only)
+        broken = self.seen[key] = self.tally.add(verdict)
+        self._remember(verdict, broken)
+        self._say(CaseJudged(self.tally.cases, case, verdict.outcome, broken, time.perf_counter() - began))
+        return broken, verdict
+
+    def _smaller(self, quarry: Quarry, case: Case) -> Verdict | None:
+        verdict = self.judge.judge(case, twice=quarry.twice, only=self.plan.only)
+        self.shrink_cases += 1
+        broken = [slug for slug in self.tally.results if self.tally.violations_of(slug, verdict)]
+        self._remember(verdict, broken)
+        self._say(Shrinking(quarry.law, quarry.attempts, quarry.smallest.case))
+        return verdict if quarry.law in broken else None
+
+    def _remember(self, verdict: Verdict, broken: Collection[str]) -> None:
+        for law in broken:
+            known = self.pending.get(law)
+            if law not in self.findings and (known is None or size(verdict.case) < size(known.case)):
+                self.pending[law] = verdict
+
+    def _report(self, law: str, verdict: Verdict, found_in: Case, attempts: int) -> None:
+        """Run the smallest case again on fresh ranks, and say that the law is broken."""
+        with self._timed("replaying"):
+            replays = self._replayed(law, verdict.case)
+        plan, name = self.plan, self.judge.description.name
+        failure = failure_of(
+            next(known for known in self.tally.laws if known.slug == law),
+            self.tally.violations_of(law, verdict),
+            case=verdict.case,
+            evidence=verdict.evidence,
+            implementation=name,
+            replay=plan.destination.replay(law, len(self.findings), name, plan.device) if plan.destination else "",
+        )
+        finding = self.findings[law] = Finding(failure, found_in, attempts, replays)
+        self.pending.pop(law, None)
+        self._say(FailureFound(finding))
+
+    def _replayed(self, law: str, case: Case) -> Replays:
+        tried = broken = 0
+        while not tried or broken < tried < _REPLAYS:
+            self.judge.renew()
+            tried += 1
+            broken += bool(self.tally.violations_of(law, self.judge.judge(case, twice=True, only=(law,))))
+        return Replays(tried, broken)
+
+    def _result(self, pinned: tuple[PinnedResult, ...]) -> RunResult:
+        plan, tally, description = self.plan, self.tally, self.judge.description
+        laws = [replace(law, broken=law.law in self.findings) for law in tally.results.values()]
+        unpromised = [slug for slug in plan.only if slug not in tally.results]
+        laws += [LawResult(slug, reason=f"{description.name} does not promise it") for slug in unpromised]
+        needed = required(description, plan.world_sizes, plan.pool_size) if plan.cases is None else ()
+        drawing = self.seconds["hunting"] - tally.running - tally.judging
+        return RunResult(
+            description=description,
+            device=plan.device,
+            world_sizes=plan.world_sizes,
+            seed=plan.seed,
+            laws=tuple(laws),
+            features=dict(sorted(tally.features.items())),
+            missing=tuple(sorted(feature for feature in needed if not tally.features[feature])),
+            cases=tally.cases,
+            unknown_cases=tally.unknown,
+            shrink_cases=self.shrink_cases,
+            timings=Timings(
+                drawing=max(0.0, drawing),
+                running=tally.running,
+                judging=tally.judging,
+                shrinking=self.seconds["shrinking"],
+                replaying=self.seconds["replaying"],
+                total=time.perf_counter() - self.began,
+            ),
+            findings=tuple(self.findings.values()),
+            pinned=pinned,
+        )

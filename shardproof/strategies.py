@@ -1,0 +1,328 @@
+"""Hypothesis strategies for cases.
+
+Every decision is one draw of an index into a table, because a draw is what costs, and every table starts with what is
+simplest, because an index shrinks towards 0. No two tables of a case share indices: Hypothesis would copy choices
+between draws that look the same, and most cases would be near-copies of few.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
+from hypothesis import strategies as st
+
+from reference import DTYPES
+from shardproof.backends import CARRIES, REDUCES
+from shardproof.case import Case, Delay, Divergence, Group, LayoutSpec, Operation, Parameter
+from shardproof.layouts import MODELLED
+from shardproof.programs import Segment, program, segments
+from shardproof.sizes import Form, forms, numels
+
+if TYPE_CHECKING:
+    from shardproof.engine import Description
+
+Item = TypeVar("Item")
+Draw = Callable[[st.SearchStrategy[int]], int]
+
+# How often each world size is drawn, against 1 for those that are not named: small worlds are quick and find most.
+_WEIGHTS = {1: 2, 2: 6, 3: 5, 4: 5, 8: 2}
+_SLOTS = 4
+_MOST_PARAMETERS = 3
+# Of 64 cases, how many have one rank that differs at registration, or one that is late.
+_DIVERGENT, _DELAYED = 8, 3
+
+_DTYPE_WEIGHTS = {"float32": 8, "bfloat16": 4, "float16": 2}
+
+
+def cases(
+    description: Description, world_sizes: Collection[int] = range(1, 9), *, pool_size: int = 8
+) -> st.SearchStrategy[Case]:
+    """Cases that this implementation can be asked to run, at these world sizes, on a pool of so many ranks.
+
+    Raises ValueError for no world size, or one that the pool has not ranks enough for.
+    """
+    if not world_sizes or not 1 <= min(world_sizes) <= max(world_sizes) <= pool_size:
+        raise ValueError(f"world sizes: observed {sorted(world_sizes)}, expected some, from 1 to {pool_size}")
+    return _case(_tables(description, sorted(set(world_sizes)), pool_size))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """What there is to choose from for one implementation."""
+
+    world_sizes: tuple[int, ...]
+    placements: dict[int, tuple[tuple[int, ...], ...]]
+    layouts: tuple[LayoutSpec, ...]
+    dtypes: tuple[str, ...]
+    gradient_dtypes: frozenset[str]
+    traits: tuple[_Trait | None, ...]
+    segments: tuple[Segment | None, ...]
+    divergences: tuple[Callable[[Draw, int, Sequence[Parameter]], Divergence] | None, ...]
+    elsewhere: tuple[int, ...]
+
+
+def _tables(description: Description, world_sizes: Sequence[int], pool_size: int) -> _Tables:
+    whole_pool = description.needs_default_group
+    elsewhere = () if whole_pool else tuple(world_sizes)
+    gradients = frozenset(name for name in REDUCES[description.backend] if DTYPES[name].kind == "float")
+    session = description.form == "session"
+    found = segments(description.offers, means=session, elsewhere=len(elsewhere) > 1)
+    divergent = _DIVERGENCES if "register" in description.offers else ()
+    return _Tables(
+        world_sizes=_weighted({size: _WEIGHTS.get(size, 1) for size in world_sizes}),
+        placements={size: _placements(size, size if whole_pool else pool_size) for size in world_sizes},
+        layouts=_layouts(description),
+        dtypes=_weighted(
+            {name: _DTYPE_WEIGHTS.get(name, 1) for name in DTYPES if name in CARRIES[description.backend]}
+        ),
+        gradient_dtypes=gradients,
+        traits=(None,) * len(_TRAITS) + (_TRAITS if session else tuple(t for t in _TRAITS if t is not _tied)),
+        segments=(None,) * len(found) + found,
+        divergences=_seldom(divergent, _DIVERGENT),
+        elsewhere=elsewhere,
+    )
+
+
+def _weighted(weights: dict[Item, int]) -> tuple[Item, ...]:
+    """Every item once, in order, then the repetitions: a repeated item shrinks to its first place."""
+    return (*weights, *(item for item, weight in weights.items() for _ in range(weight - 1)))
+
+
+def _seldom(items: Sequence[Item], of_64: int) -> tuple[Item | None, ...]:
+    """None, and in `of_64` of 64 draws one of the items."""
+    if not items:
+        return (None,)
+    repeated = [item for item in items for _ in range(of_64)]
+    return (*(None,) * ((64 - of_64) * len(items)), *repeated)
+
+
+def _placements(world_size: int, pool_size: int) -> tuple[tuple[int, ...], ...]:
+    """Where in the pool the group lies; where there is room, half of the groups do not start at rank 0."""
+    starts = (0, pool_size - world_size, 0, 1) if world_size < pool_size else (0,)
+    return tuple(tuple(range(start, start + world_size)) for start in starts)
+
+
+def _layouts(description: Description) -> tuple[LayoutSpec, ...]:
+    found: list[LayoutSpec] = []
+    if "flat_padded" in description.layouts:
+        aligned = [LayoutSpec(alignment=alignment) for alignment in sorted(description.alignments)]
+        found += [aligned[0]] * len(aligned) + aligned[1:]
+    if "chunk" in description.layouts:
+        found += [LayoutSpec(kind="chunk", dim=dim) for dim in (0, 0, 1, 2)]
+    if not found:
+        raise ValueError(f"layouts: observed {description.layouts}, expected one of {MODELLED}")
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _index(name: str, size: int) -> st.SearchStrategy[int]:
+    """An index below `size`, as a number that belongs to this decision alone.
+
+    The numbers are far from those in anybody's source text, which Hypothesis would prefer.
+    """
+    first = _FAR * (1 + zlib.crc32(name.encode()))
+    return st.sampled_from(range(first, first + size))
+
+
+_FAR = 10**7
+
+
+def _pick(draw: Draw, name: str, table: Sequence[Item]) -> Item:
+    """One item of the table; a table of one item costs no draw."""
+    return table[draw(_index(name, len(table))) % _FAR] if len(table) > 1 else table[0]
+
+
+@st.composite
+def _case(draw: Draw, tables: _Tables) -> Case:
+    world_size = _pick(draw, "world size", tables.world_sizes)
+    ranks = _pick(draw, "placement", tables.placements[world_size])
+    layout = _pick(draw, "layout", tables.layouts)
+    parameters = _parameters(draw, tables, world_size, layout)
+    differs = _pick(draw, "divergence", tables.divergences if world_size > 1 else (None,))
+    main = Group("main", ranks)
+    if differs is not None:
+        # What follows a refusal is never performed, and after a wrong acceptance it would hang.
+        divergence = differs(draw, world_size, parameters)
+        return Case((main,), parameters, (Operation("register"),), layout, (divergence,))
+    operations = _operations(draw, tables, parameters)
+    groups = (main,)
+    if any(operation.group == "other" for operation in operations):
+        others = [size for size in tables.elsewhere if size != world_size]
+        groups += (Group("other", tuple(range(_pick(draw, "other world size", others)))),)
+    return Case(
+        groups,
+        parameters,
+        operations,
+        layout,
+        delays=_delays(draw, world_size, operations),
+        seed=_pick(draw, "seed", range(8)),
+    )
+
+
+def _operations(draw: Draw, tables: _Tables, parameters: Sequence[Parameter]) -> tuple[Operation, ...]:
+    """A fixed number of slots, each of which may stay empty: shrinking empties one without moving the others."""
+    chosen = [_pick(draw, f"segment {slot}", tables.segments) for slot in range(_SLOTS)]
+    ids = [parameter.id for parameter in parameters]
+    with_gradient = [p.id for p in parameters if not p.frozen and p.tied_to is None]
+    return program([segment for segment in chosen if segment is not None], ids, with_gradient)
+
+
+def _parameters(draw: Draw, tables: _Tables, world_size: int, layout: LayoutSpec) -> tuple[Parameter, ...]:
+    """One to three. A slot's form may say that there is none; in the first slot that is a plain vector."""
+    shapes = forms(layout.dim + 1 if layout.kind == "chunk" else 0)
+    absent_or = (None,) * len(shapes) + shapes
+    found: list[Parameter] = []
+    for slot in range(_MOST_PARAMETERS):
+        form = _pick(draw, f"form {slot}", absent_or)
+        if form is not None or slot == 0:
+            found.append(_parameter(draw, tables, slot, form or shapes[0], world_size, found))
+    return tuple(found)
+
+
+def _parameter(
+    draw: Draw, tables: _Tables, slot: int, form: Form, world_size: int, earlier: Sequence[Parameter]
+) -> Parameter:
+    shape = form(_pick(draw, f"numel {slot}", numels(world_size)))
+    dtype = _pick(draw, f"dtype {slot}", tables.dtypes)
+    trait = _pick(draw, f"trait {slot}", tables.traits)
+    # Nothing adds complex or very narrow numbers over ranks, and torch has no gradients of whole numbers.
+    plain = Parameter(f"p{len(earlier)}", shape, dtype, frozen=dtype not in tables.gradient_dtypes)
+    return trait(plain, earlier) if trait else plain
+
+
+_Trait = Callable[[Parameter, Sequence[Parameter]], Parameter]
+
+
+def _transposed(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # every trait's form
+    """The same memory read with its dimensions in reverse."""
+    strides, step = [], 1
+    for size in p.shape:
+        strides.append(step)
+        step *= max(size, 1)
+    return replace(p, strides=tuple(strides)) if len(p.shape) > 1 else _columns(p, earlier)
+
+
+def _columns(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
+    """Some columns of a wider matrix: the last dimension is every other element of rows twice as long and one more."""
+    if not p.shape:
+        return replace(p, storage_offset=1)
+    strides, step = [2], 2 * max(p.shape[-1], 1) + 1
+    for size in reversed(p.shape[:-1]):
+        strides.insert(0, step)
+        step *= max(size, 1)
+    return replace(p, strides=tuple(strides))
+
+
+def _row_slice(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
+    return replace(p, storage_offset=3)
+
+
+def _odd_start(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
+    return replace(p, storage_offset=1)
+
+
+def _strided_slice(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:
+    return replace(_transposed(p, earlier), storage_offset=1)
+
+
+def _frozen(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
+    return replace(p, frozen=True)
+
+
+def _partition_grad(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
+    return p if p.frozen else replace(p, grad_buffer="partition")
+
+
+def _absent_grad(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
+    return p if p.frozen else replace(p, grad_buffer="absent")
+
+
+def _wide_grad(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
+    """Gradients of a half-precision parameter kept in float32."""
+    return replace(p, grad_dtype="float32") if p.dtype in ("bfloat16", "float16") else p
+
+
+def _narrow_comm(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
+    """Gradients of a float32 parameter sent in bfloat16."""
+    return replace(p, comm_dtype="bfloat16") if p.dtype == "float32" else p
+
+
+def _tied(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:
+    """Another name of the first parameter, where there is one."""
+    return replace(earlier[0], id=p.id, tied_to=earlier[0].id) if earlier else p
+
+
+_TRAITS: tuple[_Trait, ...] = (
+    _odd_start,
+    _row_slice,
+    _transposed,
+    _columns,
+    _strided_slice,
+    _frozen,
+    _absent_grad,
+    _partition_grad,
+    _wide_grad,
+    _narrow_comm,
+    _tied,
+)
+
+
+def _delays(draw: Draw, world_size: int, operations: Sequence[Operation]) -> tuple[Delay, ...]:
+    milliseconds = _pick(draw, "delay", _seldom((2,), _DELAYED))
+    if milliseconds is None:
+        return ()
+    rank = _pick(draw, "late rank", range(world_size))
+    at = _pick(draw, "delayed operation", range(len(operations)))
+    return (Delay(rank, at, milliseconds),)
+
+
+def _on_one_rank(
+    make: Callable[[int, Draw, Parameter, Sequence[Parameter]], Divergence],
+) -> Callable[[Draw, int, Sequence[Parameter]], Divergence]:
+    """A divergence of one drawn parameter on one drawn rank, the last rank first: it owns the padding."""
+
+    def differs(draw: Draw, world_size: int, parameters: Sequence[Parameter]) -> Divergence:
+        rank = _pick(draw, "divergent rank", range(world_size - 1, -1, -1))
+        parameter = _pick(draw, "divergent parameter", parameters)
+        return make(rank, draw, parameter, parameters)
+
+    return differs
+
+
+def _other_shape(rank: int, draw: Draw, p: Parameter, parameters: Sequence[Parameter]) -> Divergence:  # noqa: ARG001  # every divergence's form
+    """One element more, fewer elements, dimensions in reverse, or one dimension more."""
+    flat = (p.numel + 1,) if len(p.shape) < 2 else (*p.shape[:-1], p.shape[-1] + 1)
+    others = [flat, (max(p.numel - 1, 0),), p.shape[::-1], (1, *p.shape)]
+    return Divergence(rank, "shape", p.id, _pick(draw, "other shape", [s for s in others if s != p.shape] * 2))
+
+
+def _other_dtype(rank: int, draw: Draw, p: Parameter, parameters: Sequence[Parameter]) -> Divergence:  # noqa: ARG001  # every divergence's form
+    """Another dtype: one of the same size among them, which only a comparison of dtypes can tell."""
+    others = [name for name in ("int32", "float32", "bfloat16", "float16") if name != p.dtype]
+    return Divergence(rank, "dtype", p.id, _pick(draw, "other dtype", others))
+
+
+def _other_shard(rank: int, draw: Draw, p: Parameter, parameters: Sequence[Parameter]) -> Divergence:  # noqa: ARG001  # every divergence's form
+    return Divergence(rank, "shard_numel", p.id, _pick(draw, "shard difference", (1, 2, 64)))
+
+
+_DIVERGENCES = tuple(
+    _on_one_rank(make)
+    for make in (
+        _other_shape,
+        _other_shape,
+        _other_dtype,
+        _other_shard,
+        lambda rank, draw, p, parameters: Divergence(rank, "id", p.id, f"{p.id}-elsewhere"),  # noqa: ARG005  # as above
+        lambda rank, draw, p, parameters: Divergence(rank, "missing", p.id),  # noqa: ARG005  # as above
+        lambda rank, draw, p, parameters: Divergence(rank, "extra", value=(3,)),  # noqa: ARG005  # as above
+        lambda rank, draw, p, parameters: Divergence(rank, "refuses"),  # noqa: ARG005  # as above
+        lambda rank, draw, p, parameters: (  # noqa: ARG005  # as above
+            Divergence(rank, "order") if len(parameters) > 1 else Divergence(rank, "extra", value=(2, 2))
+        ),
+    )
+)
