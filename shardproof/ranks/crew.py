@@ -19,7 +19,7 @@ _KILL_SECONDS = 10.0
 
 
 class Crew:
-    """The ranks of one generation. `sockets` and `receivers` are by rank; `loaded` are entries and where they are."""
+    """The ranks of one generation. `sockets`, `receivers` and `pids` are by rank; `loaded` says what is where."""
 
     def __init__(self, nursery: Nursery, generation: int, world_size: int, device: str, default_group: bool) -> None:
         """Ask the nursery for the ranks; they get ready while the caller does something else. Raises PoolError."""
@@ -29,6 +29,7 @@ class Crew:
         self.sockets = [ours for ours, _ in pairs]
         self.rank_at = {ours.fileno(): rank for rank, ours in enumerate(self.sockets)}
         self.receivers = [Receiver(ours) for ours in self.sockets]
+        self.pids: tuple[int, ...] = ()
         self._awaited = set(range(world_size))
         self._polls: dict[tuple[int, ...], select.poll] = {}
         self.loaded: set[tuple[str, int]] = set()
@@ -64,7 +65,7 @@ class Crew:
         Raises CouldNotJudge with a rank's reason where the machine cannot do it, else PoolError with what it said.
         """
         until = time.monotonic() + _START_SECONDS
-        while self._awaited:
+        while self._awaited or not self.pids:
             left = until - time.monotonic()
             if left <= 0:
                 raise PoolError(f"ranks {sorted(self._awaited)} were not ready within {_START_SECONDS:g} s")
@@ -92,6 +93,8 @@ class Crew:
 
     def _check_born(self, events: list[dict[str, Any]]) -> None:
         for event in events:
+            if event["event"] == "started":
+                self.pids = tuple(event["pids"])
             if event["event"] == "ended":
                 rank, code = event["rank"], event.get("exit_code")
                 how = signal_name(event["signal"]) if code is None else f"code {code}"
@@ -101,7 +104,7 @@ class Crew:
     def standing(self) -> bool:
         """Whether nothing has happened to ranks and helper that forbids another run."""
         happened = dict(self.poll(tuple(range(len(self.sockets)))).poll(0))
-        if self._awaited:  # a rank that is getting ready may say so, or why not
+        if self._awaited or not self.pids:  # a rank that is getting ready may say so, or why not
             return not happened.get(self.nursery.descriptor, 0) & select.POLLHUP
         return not happened
 

@@ -41,7 +41,7 @@ class Pool:
         preload        modules that every rank finds imported; they must not run tensor operations on import
         default_group  runs take all ranks, and their only group is the default one
         fork           fork ranks from the helper (quick) or start fresh programs; default: fork, except for CUDA
-        grace          seconds that ranks have left once a peer raised or was lost
+        grace          seconds that ranks have left, unless they are at work, once a peer raised or was lost
         """
         if device not in DEVICES:
             raise UsageError("unknown device", observed=repr(device), expected=" or ".join(DEVICES))

@@ -176,6 +176,20 @@ def test_a_rank_that_waits_for_one_that_raised_is_hung_and_says_so(ranks: Ranks,
     assert "all_reduce" in waiting.stack
 
 
+def compute_on(context: Context, payload: float, blobs: object) -> Answer:
+    if context.rank == 1:
+        raise ValueError("at once")
+    until = time.process_time() + payload
+    while time.process_time() < until:
+        pass
+    return None, []
+
+
+def test_a_rank_that_still_works_is_not_given_up_when_another_raised(ranks: Ranks) -> None:
+    working, raised = ranks.run(compute_on, 2.5, deadline=300)
+    assert (working.ended, raised.ended) == ("done", "raised"), working.story
+
+
 def refuse(context: Context, payload: dict[str, bool], blobs: object) -> Answer:
     try:
         raise LookupError("refused here")
