@@ -1,8 +1,8 @@
 """Looks for the smallest case that breaks each law.
 
-Whole programs go to the ranks, which never draw: with a driver on every rank, the first failure that one rank sees would
-put all later draws out of step. Hunts follow one another until one finds no law that was not known to be broken, or the
-budget is spent.
+Whole programs go to the ranks, which never draw: with a driver on every rank, the first failure that one rank sees
+would put all later draws out of step. Hunts follow one another until one finds no law that was not known to be broken,
+or the budget is spent.
 """
 
 from __future__ import annotations
