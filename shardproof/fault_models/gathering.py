@@ -101,7 +101,9 @@ class PingPong(Staged):
             self.flying.append(entry)
 
         def complete(self, entry: Entry) -> None:
-            """Not under way any more."""
+            """Not under way any more. Like on a stream, all that was started has arrived then."""
+            for other in self.flying:
+                other.work.work.wait()
             super().complete(entry)
             self.flying = [other for other in self.flying if other is not entry]
 

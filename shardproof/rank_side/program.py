@@ -325,7 +325,8 @@ def _reduce(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
         )
     cost = state.observer.cost()
     results = {id: see(_checked(reduced[id], f"reduce[{id!r}]", state.device)) for id in grads}
-    return {"results": results, "cost": cost, **_inputs(grads)}
+    counters = {name: int(count) for name, count in getattr(state.sessions[operation.group], "counters", {}).items()}
+    return {"results": results, "cost": cost, "counters": counters, **_inputs(grads)}
 
 
 def _inputs(grads: Mapping[str, Guarded]) -> Findings:
