@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shardproof.case import Case
-from shardproof.failure import Failure
+from shardproof.finding import Finding
 
 if TYPE_CHECKING:
     from shardproof.deviations import Deviation
@@ -60,7 +60,7 @@ class Shrinking:
 class FailureFound:
     """A law is broken; this is its smallest case."""
 
-    failure: Failure
+    finding: Finding
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from shardproof.case import Case
 from shardproof.failure import Failure
@@ -24,14 +23,12 @@ class Finding:
     failure   the law, broken in the smallest case; its evidence is what every rank did there
     found_in  the case as it was drawn
     attempts  cases that were tried to make it smaller; 0 where there was no time to
-    file      the case file, where results are written
     """
 
     failure: Failure
     found_in: Case
     attempts: int
     replays: Replays
-    file: Path | None = None
 
     @property
     def law(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from shardproof.case import Case
 from shardproof.case_file import encode
-from shardproof.failure import size
+from shardproof.finding import size
 
 if TYPE_CHECKING:
     from shardproof.engine import Description, Verdict

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from shardproof.failure import Failure
+from shardproof.finding import Finding
 
 if TYPE_CHECKING:
     from shardproof.deviations import Deviation
@@ -77,8 +78,13 @@ class RunResult:
     unknown_cases: int
     shrink_cases: int
     timings: Timings
-    failures: tuple[Failure, ...]
+    findings: tuple[Finding, ...]
     pinned: tuple[PinnedResult, ...] = ()
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The broken laws, each with the smallest case that shows it."""
+        return tuple(finding.failure for finding in self.findings)
 
     @property
     def stale(self) -> tuple[Deviation, ...]:
@@ -87,8 +93,8 @@ class RunResult:
 
     @property
     def outcome(self) -> RunOutcome:
-        """broken: a law is, or a known deviation is none any more; else whether enough was seen to say that all hold."""
-        if self.failures or self.stale:
+        """broken: a law is, or a known deviation is gone; else whether enough was seen to say that all hold."""
+        if self.findings or self.stale:
             return "broken"
         judged = any(law.outcome != "not judged" for law in self.laws)
         return "held" if judged and not self.missing else "could not judge"

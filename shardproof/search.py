@@ -1,8 +1,8 @@
 """Looks for the smallest case that breaks each law.
 
-Whole programs go to the ranks, which never draw: with a driver on every rank, the first failure that one rank sees would
-put all later draws out of step. Hunts follow one another until one finds no law that was not known to be broken, or the
-budget is spent.
+Whole programs go to the ranks, which never draw: with a driver on every rank, the first failure that one rank sees
+would put all later draws out of step. Hunts follow one another until one finds no law that was not known to be broken,
+or the budget is spent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from invariants import Law
@@ -28,11 +27,13 @@ from shardproof.events import (
     RunStarted,
     Shrinking,
 )
-from shardproof.failure import Failure, Replays, size
+from shardproof.failure import failure_of
 from shardproof.features import required
+from shardproof.finding import Finding, Replays, size
 from shardproof.hunt import Enough, Hunt, Quarry, drive
 from shardproof.outcome import LawResult, PinnedResult, RunResult, Timings
 from shardproof.profiles import PROFILES, Budget
+from shardproof.results import Destination
 from shardproof.tally import Tally
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 # A smallest case that does not show its law on fresh ranks is tried so often in all.
 _REPLAYS = 5
+# How many times its seconds a run may take where a required kind of case was not drawn in them.
+_PATIENCE = 4
 
 
 class Judge(Protocol):
@@ -66,7 +69,7 @@ class Plan:
     world_sizes  that cases have; `pool_size` ranks are there
     only         slugs of the laws to judge (none: all)
     cases        judged in place of drawn ones, and not made smaller
-    report       folder that the failing cases' files go to
+    destination  where results will be written, so that a failure can say how it is replayed
     """
 
     world_sizes: tuple[int, ...] = tuple(range(1, 9))
@@ -77,7 +80,7 @@ class Plan:
     only: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     cases: Iterable[Case] | None = None
-    report: Path | None = None
+    destination: Destination | None = None
 
 
 def search(judge: Judge, plan: Plan, listeners: Sequence[Listener] = ()) -> RunResult:
@@ -91,7 +94,7 @@ class _Run:
     plan: Plan
     listeners: Sequence[Listener]
     tally: Tally = field(init=False)
-    failures: dict[str, Failure] = field(default_factory=dict)
+    findings: dict[str, Finding] = field(default_factory=dict)
     # For every drawn case, the laws that it breaks; for every broken law not yet reported, the smallest verdict.
     seen: dict[str, tuple[str, ...]] = field(default_factory=dict)
     pending: dict[str, Verdict] = field(default_factory=dict)
@@ -164,14 +167,23 @@ class _Run:
 
     def _enough(self) -> bool:
         spent = time.perf_counter() - self.began - self.seconds["shrinking"] - self.seconds["replaying"]
-        return self.tally.cases >= self.plan.budget.examples or spent >= self.plan.budget.seconds
+        if self.tally.cases >= self.plan.budget.examples:
+            return True
+        # A slow machine gets more time before the run is given up as one that saw too little.
+        patience = _PATIENCE if self._missing() else 1
+        return spent >= self.plan.budget.seconds * patience
+
+    def _missing(self) -> list[str]:
+        """The kinds of case without which the run says nothing and that were not drawn so far."""
+        needed = required(self.judge.description, self.plan.world_sizes, self.plan.pool_size)
+        return sorted(feature for feature in needed if not self.tally.features[feature])
 
     def _first(self, case: Case) -> tuple[str, Verdict] | None:
         """A drawn case: the first law that it breaks and that was not reported."""
         if self._enough():
             raise Enough
         broken, verdict = self._judged(case)
-        new = [law for law in broken if law not in self.failures]
+        new = [law for law in broken if law not in self.findings]
         if not new:
             return None
         if verdict is None:  # drawn before, when another of its laws was gone after
@@ -202,27 +214,25 @@ class _Run:
     def _remember(self, verdict: Verdict, broken: Collection[str]) -> None:
         for law in broken:
             known = self.pending.get(law)
-            if law not in self.failures and (known is None or size(verdict.case) < size(known.case)):
+            if law not in self.findings and (known is None or size(verdict.case) < size(known.case)):
                 self.pending[law] = verdict
 
     def _report(self, law: str, verdict: Verdict, found_in: Case, attempts: int) -> None:
         """Run the smallest case again on fresh ranks, and say that the law is broken."""
         with self._timed("replaying"):
             replays = self._replayed(law, verdict.case)
-        failure = Failure(
-            implementation=self.judge.description.name,
-            device=self.plan.device,
-            law=law,
-            verdict=verdict,
-            violations=self.tally.violations_of(law, verdict),
-            found_in=found_in,
-            attempts=attempts,
-            replays=replays,
-            file=self.plan.report / "failures" / f"{law}.json" if self.plan.report else None,
+        plan, name = self.plan, self.judge.description.name
+        failure = failure_of(
+            next(known for known in self.tally.laws if known.slug == law),
+            self.tally.violations_of(law, verdict),
+            case=verdict.case,
+            evidence=verdict.evidence,
+            implementation=name,
+            replay=plan.destination.replay(law, len(self.findings), name, plan.device) if plan.destination else "",
         )
-        self.failures[law] = failure
+        finding = self.findings[law] = Finding(failure, found_in, attempts, replays)
         self.pending.pop(law, None)
-        self._say(FailureFound(failure))
+        self._say(FailureFound(finding))
 
     def _replayed(self, law: str, case: Case) -> Replays:
         tried = broken = 0
@@ -234,10 +244,10 @@ class _Run:
 
     def _result(self, pinned: tuple[PinnedResult, ...]) -> RunResult:
         plan, tally, description = self.plan, self.tally, self.judge.description
-        laws = [replace(law, broken=law.law in self.failures) for law in tally.results.values()]
+        laws = [replace(law, broken=law.law in self.findings) for law in tally.results.values()]
         unpromised = [slug for slug in plan.only if slug not in tally.results]
         laws += [LawResult(slug, reason=f"{description.name} does not promise it") for slug in unpromised]
-        needed = required(description, plan.world_sizes, plan.pool_size) if plan.cases is None else ()
+        missing = self._missing() if plan.cases is None else ()
         drawing = self.seconds["hunting"] - tally.running - tally.judging
         return RunResult(
             description=description,
@@ -246,7 +256,7 @@ class _Run:
             seed=plan.seed,
             laws=tuple(laws),
             features=dict(sorted(tally.features.items())),
-            missing=tuple(sorted(feature for feature in needed if not tally.features[feature])),
+            missing=tuple(missing),
             cases=tally.cases,
             unknown_cases=tally.unknown,
             shrink_cases=self.shrink_cases,
@@ -258,6 +268,6 @@ class _Run:
                 replaying=self.seconds["replaying"],
                 total=time.perf_counter() - self.began,
             ),
-            failures=tuple(self.failures.values()),
+            findings=tuple(self.findings.values()),
             pinned=pinned,
         )

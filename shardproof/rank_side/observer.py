@@ -43,6 +43,11 @@ class Observer(TorchDispatchMode):
         self._poison = poison
         self.reset()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its compiler on every rank, which takes seconds, to leave this class out of it."""
+        return False
+
     def reset(self) -> None:
         """Forget what was seen."""
         self._calls: list[Call] = []

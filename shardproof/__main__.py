@@ -1,0 +1,7 @@
+"""`python -m shardproof`."""
+
+import sys
+
+from shardproof.cli import main
+
+sys.exit(main())

@@ -1,0 +1,69 @@
+"""The command line. Exit codes: 0 held, 1 broken, 2 could not judge or wrong use, 3 Shardproof itself failed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from shardproof.commands.check import check
+from shardproof.commands.impls import impls
+from shardproof.commands.laws import laws
+from shardproof.commands.prove import prove
+from shardproof.commands.replay import replay
+from shardproof.errors import CouldNotJudge, UsageError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="shardproof",
+    help="Checks sharding code on real ranks and shows the smallest case in which it breaks a law.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for _command in (check, replay, laws, impls, prove):
+    app.command()(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (default: this process's own arguments) and return its exit code."""
+    try:
+        _find_what_is_here()
+        app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="shardproof")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except UsageError as error:
+        _say(f"error: {error}")
+        return 2
+    except CouldNotJudge as reason:
+        _say(f"could not judge: {reason}")
+        return 2
+    except Exception:
+        _say(f"{traceback.format_exc()}\n{_REPORT}")
+        return 3
+    return 0
+
+
+_REPORT = """Shardproof itself failed; nothing is said about the code that was checked.
+Please report this with the lines above and the command that you ran."""
+
+
+def _find_what_is_here() -> None:
+    """Let implementations in the current folder be found, as `python -m` does, behind what is installed."""
+    from shardproof.siblings import check_siblings
+
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+    check_siblings()
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

@@ -1,0 +1,32 @@
+"""`shardproof impls`: the known implementations."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from shardproof.errors import CouldNotJudge, UsageError
+
+
+def impls(
+    device: Annotated[str, typer.Option(help="cpu or cuda: where to ask them.")] = "cpu",
+) -> None:
+    """Print the known implementations, and what each offers and promises."""
+    from shardproof.implementations import KNOWN
+    from shardproof.opening import devices, open_engine
+
+    candidates = devices(device)
+    for name, target in KNOWN.items():
+        try:
+            with open_engine(name, candidates, 1, typer.echo) as (engine, _):
+                described = engine.description
+        except (UsageError, CouldNotJudge) as error:
+            typer.echo(f"{name} ({target})\n  cannot be used here: {error}")
+            continue
+        typer.echo(f"{name} ({target})")
+        typer.echo(f"  {described.doc}")
+        typer.echo(f"  offers      {', '.join(described.offers)}")
+        typer.echo(f"  promises    {', '.join(described.promises) or 'nothing'}")
+        typer.echo(f"  layouts     {', '.join(described.layouts)}")
+        typer.echo(f"  alignments  {', '.join(map(str, described.alignments))}")
