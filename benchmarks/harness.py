@@ -33,7 +33,7 @@ class Spawned(MultiProcessTestCase):
         """Two ranks."""
         return WORLD_SIZE
 
-    def setUp(self) -> None:  # noqa: N802  # unittest's name
+    def setUp(self) -> None:  # unittest's name
         """Start the ranks."""
         super().setUp()
         self._spawn_processes()

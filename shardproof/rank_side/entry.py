@@ -67,7 +67,7 @@ def run_case(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) 
     if steps and steps[-1].outcome != "done":
         # Raised, so that the pool knows peers may wait for this rank; an unfinished prefetch may still be under way.
         in_flight = any(step.kind == "prefetch" for step in steps)
-        raise Failed(value, tensors, contained=not in_flight)
+        raise Failed(value, tensors, contained=not in_flight) from RuntimeError(steps[-1].error)
     return value, tensors
 
 
