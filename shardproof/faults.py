@@ -7,19 +7,17 @@ offer the same operations are asked the same cases, so these are drawn once a se
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
 from statistics import median
 
 from shardproof.case import Case
-from shardproof.case_file import decode, encode
+from shardproof.case_file import encode
 from shardproof.engine import Engine, Verdict
-from shardproof.fault_models.registry import CORRECT, FaultModel
+from shardproof.fault_models.registry import FaultModel
 from shardproof.finding import size
 from shardproof.hunt import Enough, Hunt, Quarry, drive
-from shardproof.profiles import PROFILES, Budget
+from shardproof.profiles import Budget
 
 WORLD_SIZES = tuple(range(1, 9))
 POOL_SIZE = 8

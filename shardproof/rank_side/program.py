@@ -93,7 +93,7 @@ def perform(state: State, note: Callable[[int], None]) -> Iterator[Step]:
                 return
 
 
-class _NothingSaved(BaseException):  # noqa: N818  # no error of this rank, and nothing that an operation may catch
+class _NothingSaved(BaseException):  # no error of this rank, and nothing that an operation may catch
     """What this rank was to load is never saved, because a saving rank had stopped before."""
 
 
