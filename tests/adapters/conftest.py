@@ -14,7 +14,10 @@ POOL_SIZE = 5
 
 @pytest.fixture(scope="session")
 def five_ranks() -> Iterator[Ranks]:
-    pool = Pool(POOL_SIZE, preload=("pytest", "shardproof.adapters.fsdp2", "shardproof.adapters.list_all_gather"))
+    pool = Pool(
+        POOL_SIZE,
+        preload=("pytest", "shardproof.adapters.fsdp2", "shardproof.adapters.list_all_gather", "torch._dynamo"),
+    )
     ranks = Ranks(pool)
     yield ranks
     ranks.close()

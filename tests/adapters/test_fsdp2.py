@@ -240,7 +240,7 @@ ACCEPTED = [
 ]
 REFUSED = [
     (case(Parameter("p", ())), "scalar"),
-    (case(Parameter("p", (3, 5)), dim=1), "uneven"),
+    (case(Parameter("p", (3, 5)), dim=1), "evenly"),
     (case(Parameter("p", (3, 5), strides=(1, 3))), "not contiguous"),
     (case(Parameter("p", (3,), strides=(2,))), "not contiguous"),
     (case(Parameter("p", (5,), "int32")), "gradients"),
@@ -250,6 +250,12 @@ REDUCE = (Operation("register"), Operation("reduce"))
 UNSPECIFIED = [
     case(Parameter("p", (5,)), divergences=(Divergence(1, "shape", "p", (6,)),)),
     case(Parameter("p", (5,), "float8_e5m2", frozen=True)),
+    Case(
+        (Group("main", (0, 1)), Group("other", (0, 1, 2))),
+        (Parameter("p", (3, 4)),),
+        (Operation("register"), Operation("save"), Operation("load", group="other")),
+        LayoutSpec("chunk", dim=1),
+    ),
     case(Parameter("p", (5,), "bfloat16", grad_dtype="float32"), program=REDUCE),
 ]
 

@@ -27,15 +27,21 @@ CPU = torch.device("cpu")
 
 @dataclass(eq=False)
 class Stream:
-    """`before`: names of all operations that come before the next one queued here."""
+    """`before`: names of all operations that come before the next one queued here.
+
+    A stream of a graph under capture and one outside it refuse each other's events, as CUDA does.
+    """
 
     before: set[str] = field(default_factory=set)
+    graph: bool = False
 
-    def record_event(self) -> frozenset[str]:
-        return frozenset(self.before)
+    def record_event(self) -> tuple[frozenset[str], bool]:
+        return frozenset(self.before), self.graph
 
-    def wait_event(self, event: frozenset[str]) -> None:
-        self.before |= event
+    def wait_event(self, event: tuple[frozenset[str], bool]) -> None:
+        before, graph = event
+        assert graph == self.graph, "an event of a graph and one outside it"
+        self.before |= before
 
 
 class Device:
@@ -46,6 +52,7 @@ class Device:
         self.told: list[Stream] = []
         self.history: dict[str, set[str]] = {}
         monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: self.current)
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.current.graph)
         monkeypatch.setattr(torch.cuda, "Stream", lambda _device: Stream())
         monkeypatch.setattr(torch.cuda, "stream", self.on)
         monkeypatch.setattr(torch.Tensor, "record_stream", lambda _tensor, stream: self.told.append(stream))
@@ -78,13 +85,14 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 @pytest.fixture
 def state(device: Device, monkeypatch: pytest.MonkeyPatch) -> State:
     """Two parameters of equal size, over collectives that run on a stream of the backend's own, as NCCL's do."""
-    internal, numbers = Stream(), count()
+    internals, numbers = {graph: Stream(graph=graph) for graph in (False, True)}, count()
 
     class Work:
         def wait(self) -> None:
-            device.current.wait_event(internal.record_event())
+            device.current.wait_event(internals[device.current.graph].record_event())
 
     def start(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], _group: Any) -> Work:
+        internal = internals[device.current.graph]
         internal.wait_event(device.current.record_event())
         device.queue(f"collective {next(numbers)}", internal)
         for receive, send in pairs:
@@ -181,6 +189,32 @@ def test_gradients_are_sent_after_they_were_added_up(device: Device, state: Stat
         reducing.accumulate(state, {"a": torch.ones(4)})
     reducing.reduce(state, {}, "sum")
     assert "backward" in device.history["reduce"]
+
+
+def again(state: State, id: str) -> None:
+    """A warm gather that communicates."""
+    gathering.invalidate(state, state.find(id))
+    gathering.gather(state, id)
+
+
+def test_a_warm_gather_can_be_captured(device: Device, state: State) -> None:
+    gathering.gather(state, "a")
+    with device.on(Stream(graph=True)):
+        again(state, "a")
+        device.queue("use inside")
+        again(state, "a")
+        gathering.prefetch(state, ["b"])
+        gathering.gather(state, "b")
+        gathering.release(state, "b")
+        device.queue("end")
+    assert "collective 1" in device.history["use inside"]
+    assert {"use inside", "collective 2", "collective 3"} <= device.history["end"]
+    gathering.gather(state, "b")
+    again(state, "a")
+    gathering.update(state, "a", torch.ones(4))
+    device.queue("updated")
+    again(state, "a")
+    assert "updated" in collective(device)
 
 
 def test_the_cpu_needs_no_order() -> None:
