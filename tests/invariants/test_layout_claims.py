@@ -121,6 +121,19 @@ def test_a_row_of_blocks_is_as_good_as_one_run() -> None:
     assert prod(layout.shape) == sum(layout.owned(rank) for rank in range(3))
 
 
+@pytest.mark.parametrize(
+    ("layout", "runs"),
+    [
+        (FlatPadded((5,), 2), {1: (Run(0, 3, 1, 1, 1), Run(1, 4, 1, 1, 1))}),
+        (FlatPadded((5,), 2), {0: (Run(1, 1, 2, 2, 1), Run(0, 0, 1, 1, 1))}),
+        (FlatPadded((6,), 2), {0: (Run(0, 0, 1, 1, 3),), 1: (Run(0, 3, 3, 0, 1),)}),
+    ],
+    ids=["in two runs", "not by offset", "blocks that touch, and a stride of none"],
+)
+def test_the_same_map_may_be_said_in_other_runs(layout: Layout, runs: dict[int, tuple[Run, ...]]) -> None:
+    assert violations(layout, lambda rank, claim: replace(claim, runs=runs.get(rank, claim.runs))) == []
+
+
 def test_laws_that_a_layout_does_not_owe_are_not_judged() -> None:
     layout = Chunk((4, 6), 2, 1)
     evidence = evidence_of(layout, {rank: claim_of(layout, rank) for rank in range(2)})

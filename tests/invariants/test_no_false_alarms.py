@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from invariants import LAWS, Buffer, Call, Cost, Evidence, RankStory, Seen, Step, judge
+from invariants import LAWS, Buffer, Call, Cost, Evidence, RankStory, Seen, Step, find, judge
 from reference import FlatPadded
 from tests.invariants.good import (
+    ACCUMULATE,
     GATHER,
     LAYOUT,
     PREFETCH,
@@ -19,7 +20,9 @@ from tests.invariants.good import (
     both,
     calls,
     change,
+    change_second,
     expect,
+    flipped,
     good_evidence,
     norm_of,
     only,
@@ -80,6 +83,15 @@ def _raise_what_is_open(evidence: Evidence) -> Evidence:
     return both(until(GATHER), open_, raised, wrong, prefetch)(evidence)
 
 
+def _whole_and_within_one_memory(evidence: Evidence) -> Evidence:
+    """Nothing is padded, and the buffer is a part of a larger memory."""
+    subjects = evidence.subjects | {"a": replace(evidence.subjects["a"], layouts={2: FlatPadded((4,), 2)}, shape=(4,))}
+    call = Call("all_gather", (Buffer(2, "float32", True, 10),), (Buffer(4, "float32", True, 800, 9),))
+    seen = Seen("float32", (4,), bytes(16), strides=(1,), offset=9, storage=800, storage_nbytes=400)
+    gather = both(only("gather"), change(GATHER, None, results={"a": seen}, cost=Cost((call,))), until(GATHER))
+    return both(gather, expect(GATHER, results={"a": bytes(16)}))(replace(evidence, subjects=subjects))
+
+
 def _norm(factor: float) -> Break:
     return change(11, None, scalar=norm_of((9, 10)) * factor)
 
@@ -124,6 +136,12 @@ RIGHT: dict[str, Break] = {
     "is on one rank": _one_rank,
     "refuses what is left open": _refuse_what_is_open,
     "fails at what is left open": _raise_what_is_open,
+    "hands out a part of a larger memory": _whole_and_within_one_memory,
+    "fails at an accumulate that is left open": both(
+        until(ACCUMULATE),
+        expect(ACCUMULATE, wanted="unspecified"),
+        change(ACCUMULATE, None, outcome="raised", error="TypeError: no such gradient"),
+    ),
     "computes the norm in float32": _norm(1 + 2**-23),
     "rounds the norm down": _norm(1 - 2**-23),
     "has no clock": _everywhere(began=None),
@@ -134,6 +152,14 @@ RIGHT: dict[str, Break] = {
         _every_result(storage=900),
     ),
 }
+
+
+def test_what_is_left_open_may_depend_on_the_poison() -> None:
+    good = good_evidence()
+    other = change_second(GATHER, 1, results=flipped("a", 0))(good)
+    law = find("padding-unobservable")
+    assert judge(law, other).outcome == "broken"
+    assert judge(law, expect(GATHER, wanted="unspecified")(other)).outcome == "held"
 
 
 @pytest.mark.parametrize("name", RIGHT)
