@@ -93,7 +93,7 @@ def perform(state: State, note: Callable[[int], None]) -> Iterator[Step]:
                 return
 
 
-class _NothingSaved(BaseException):  # noqa: N818  # no error of this rank, and nothing that an operation may catch
+class _NothingSaved(BaseException):  # no error of this rank, and nothing that an operation may catch
     """What this rank was to load is never saved, because a saving rank had stopped before."""
 
 
@@ -283,7 +283,9 @@ def _release(state: State, operation: Operation, ids: Sequence[str]) -> Findings
 
 def _gone(storage: StorageWeakRef) -> bool:
     """Whether a storage's memory is gone: with the storage, or from it (some free by resizing to nothing)."""
-    alive = None if storage.expired() else torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
+    if storage.expired():  # type: ignore[no-untyped-call]  # torch left it unannotated
+        return True
+    alive = torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
     return alive is None or not alive.nbytes()
 
 
