@@ -21,9 +21,9 @@ def given_cases(
 ) -> Callable[[Test], Test]:
     """Decorate a test that takes `verdict`: it is called with the verdict of one drawn case after another.
 
-    `world_sizes` as on the command line; `only` are slugs of the laws to judge (none: all). Hypothesis makes a failing case smaller and prints
-    it; the test's other arguments are pytest's fixtures as usual. Raises UsageError for other world sizes and, when the
-    test runs, where `implementation` is none.
+    `world_sizes` as on the command line; `only` are slugs of the laws to judge (none: all). Hypothesis makes a failing
+    case smaller and prints it; the test's other arguments are pytest's fixtures as usual. Raises UsageError for other
+    world sizes and, when the test runs, where `implementation` is none.
     """
 
     def decorate(test: Test) -> Test:

@@ -128,9 +128,12 @@ class FlatSession:
         """Entries of these specs; a tied one is its root's."""
         entries: dict[str, Entry] = {}
         for spec in specs:
-            if spec.tied_to in entries:
-                entries[spec.tied_to].names.append(spec.id)
-                entries[spec.id] = entries[spec.tied_to]
+            root = entries.get(spec.tied_to)
+            if root is not None:
+                if (tuple(spec.shape), spec.dtype) != (root.shape, root.dtype):
+                    raise ValueError(f"{spec.id} is tied to {root.id}, which has another shape or dtype")
+                root.names.append(spec.id)
+                entries[spec.id] = root
             else:
                 entries[spec.id] = self.entry(spec)
         return entries
