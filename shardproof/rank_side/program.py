@@ -283,7 +283,9 @@ def _release(state: State, operation: Operation, ids: Sequence[str]) -> Findings
 
 def _gone(storage: StorageWeakRef) -> bool:
     """Whether a storage's memory is gone: with the storage, or from it (some free by resizing to nothing)."""
-    alive = None if storage.expired() else torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
+    if storage.expired():  # type: ignore[no-untyped-call]  # torch left it unannotated
+        return True
+    alive = torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
     return alive is None or not alive.nbytes()
 
 
