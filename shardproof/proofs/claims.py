@@ -48,7 +48,8 @@ DOMAINS: Mapping[str, Domain] = MappingProxyType(
         "new_world_size": Domain(1, few=6),
         "alignment": Domain(1, many=16),
         "new_alignment": Domain(1),
-        "units": Domain(few=2, many=16),
+        "fewer": Domain(1, many=16),
+        "units": Domain(few=2),
         "first_unit": Domain(few=2),
         "multiple": Domain(1, few=3, many=16),
         "used": Domain(many=300),
@@ -133,10 +134,10 @@ def padded_covers(f: Formulas, numel: Term, world_size: Term, alignment: Term) -
     return Statement(f.padded_numel(shard, world_size) >= numel)
 
 
-def padding_minimal(f: Formulas, numel: Term, world_size: Term, alignment: Term, units: Term) -> Statement:
-    """No shorter shard would do: whichever multiple of the alignment has room on W ranks is at least as long."""
+def padding_minimal(f: Formulas, numel: Term, world_size: Term, alignment: Term, fewer: Term) -> Statement:
+    """No shorter shard would do: with any number of alignments less, W shards have no room for the parameter."""
     shard = f.shard_numel(numel, world_size, alignment)
-    return Statement(shard <= units * alignment, given=f.padded_numel(units * alignment, world_size) >= numel)
+    return Statement(f.padded_numel(shard - fewer * alignment, world_size) < numel)
 
 
 def padding_bounded(f: Formulas, numel: Term, world_size: Term, alignment: Term) -> Statement:
@@ -194,7 +195,7 @@ def owned_exactly_once(
     """Every element lies on exactly one rank."""
     shard = f.shard_numel(numel, world_size, alignment)
     run = f.run(numel, shard, rank)
-    holder = f.floor_div(index, shard)
+    holder = _slot(f, index, shard)
     holds = within(run.start, index, run.start + run.length)
     return Statement(all_of(within(0, holder, world_size), holds == (rank == holder)))
 
@@ -267,7 +268,7 @@ def reshard_composes(
     new = f.shard_numel(numel, new_world_size, new_alignment)
     run = f.run(numel, old, rank)
     element = f.position_at(run, rank - rank, offset)
-    new_rank = f.floor_div(element, new)
+    new_rank = _slot(f, element, new)
     new_run = f.run(numel, new, new_rank)
     new_offset = element - new_run.start
     back = f.position_at(new_run, rank - rank, new_offset)
@@ -275,7 +276,7 @@ def reshard_composes(
         all_of(
             within(0, new_rank, new_world_size),
             within(0, new_offset, new_run.length),
-            f.floor_div(back, old) == rank,
+            _slot(f, back, old) == rank,
             back - run.start == offset,
         ),
         given=offset < run.length,
@@ -320,7 +321,7 @@ def chunk_owned_by_someone(
 ) -> Statement:
     """Every element of a chunked parameter lies on the rank that has its slice, in the block of its row."""
     chunk = f.shard_numel(size, world_size)
-    holder = f.floor_div(slice_, chunk)
+    holder = _slot(f, slice_, chunk)
     run = f.run(size, chunk, holder, inner, outer)
     offset = (slice_ - holder * chunk) * inner + column
     return Statement(
@@ -355,23 +356,27 @@ def chunk_owned_once(  # noqa: PLR0913, PLR0917  # a parameter is a variable of 
     )
 
 
-def bucket_ends_divisible(f: Formulas, used: Term, world_size: Term, multiple: Term, rank: Term) -> Statement:
-    """A bucket's end, aligned to any multiple k*W of the world size, gives every rank an equal whole share.
+def bucket_ends_divisible(f: Formulas, used: Term, world_size: Term, multiple: Term) -> Statement:
+    """A bucket's end, aligned to any multiple k*W of the world size, gives every rank a share of k times something.
 
     The lcm of W and a bucket's alignment is such a multiple, by what an lcm is.
     """
     end = f.align_up(used, multiple * world_size)
     share = f.floor_div(end, world_size)
-    mine = f.share(rank - rank, end, rank - rank, end, world_size, rank)
     return Statement(
         all_of(
             share * world_size == end,
-            within(used, end, used + multiple * world_size),
             f.floor_div(share, multiple) * multiple == share,
-            mine.length == share,
-            mine.start == rank * share,
+            within(used, end, used + multiple * world_size),
         )
     )
+
+
+def bucket_shares_equal(f: Formulas, units: Term, world_size: Term, rank: Term) -> Statement:
+    """A bucket whose end W divides is cut into W equal shares, in the order of the ranks."""
+    end = units * world_size
+    mine = f.share(rank - rank, end, rank - rank, end, world_size, rank)
+    return Statement(all_of(mine.local == 0, mine.start == rank * units, mine.length == units))
 
 
 def bucket_shares_tile(
@@ -428,6 +433,11 @@ def bucket_shares_apart(
     )
 
 
+def _slot(f: Formulas, index: Term, shard: Term) -> Term:
+    """The rank in whose slot an element lies. A wrong formula may give empty shards, and division by 0 says nothing."""
+    return f.floor_div(index, shard + (shard == 0) * 1)
+
+
 CLAIMS = tuple(
     Claim(says)
     for says in (
@@ -455,6 +465,7 @@ CLAIMS = tuple(
         chunk_owned_by_someone,
         chunk_owned_once,
         bucket_ends_divisible,
+        bucket_shares_equal,
         bucket_shares_tile,
         bucket_shares_apart,
     )
