@@ -120,7 +120,7 @@ class Crew:
 
     def events(self, seconds: float) -> list[dict[str, Any]]:
         """What the helper tells of this generation next. Raises PoolError when it is gone."""
-        return [event for event in self.nursery.events(seconds) if event["generation"] == self._generation]
+        return [event for event in self.nursery.events(seconds) if event.get("generation") == self._generation]
 
     def hear(self, rank: int) -> Message | None:
         """The rank's answer, if all of it is there. Raises Closed, Malformed."""

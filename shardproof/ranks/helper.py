@@ -11,7 +11,6 @@ import gc
 import importlib
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -51,7 +50,7 @@ def main(told: Mapping[str, Any]) -> NoReturn:
     birth = _serve(channel)
     if birth is None:
         process.kill_children()
-        shutil.rmtree(setup.directory, ignore_errors=True)
+        process.remove(setup.directory)
         os._exit(0)
     _become(birth, setup)
 
@@ -79,6 +78,8 @@ def _become(birth: Birth, setup: Setup) -> NoReturn:
 def _serve(channel: Lines) -> Birth | None:
     """Do what the parent asks. Returns None when it is gone, and in a forked child the rank that it is to be."""
     parent, ranks = os.getppid(), Ranks()
+    with contextlib.suppress(Closed):  # which the first reading tells
+        channel.send({"event": "ready"})
     with _ChildWatch() as watch:
         poll = select.poll()
         poll.register(channel.socket, select.POLLIN)

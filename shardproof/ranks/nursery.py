@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import socket
 import subprocess
 import sys
@@ -37,6 +36,7 @@ class Nursery:
         """Start a helper whose ranks find `preload` imported, forked from it or spawned as fresh programs."""
         self.directory = tempfile.mkdtemp(prefix="shardproof-")
         self._owner = os.getpid()
+        self._serves = False
         self._pids: tuple[int, ...] = ()
         ours, theirs = socket.socketpair()
         self._lines = Lines(ours)
@@ -94,6 +94,7 @@ class Nursery:
         for event in events:
             if event["event"] == "failed":
                 raise PoolError(f"the helper could not import what ranks need:\n{event['error']}")
+            self._serves = True
             if event["event"] == "started":
                 self._pids = tuple(event["pids"])
             if event["event"] == "over":
@@ -119,9 +120,9 @@ class Nursery:
             self._lines.close()
             return
         with contextlib.suppress(PoolError):
-            self.events(0.0)  # there may be ranks by now
+            self.events(0.0)  # it may serve by now
         self._lines.close()
-        if not self._pids:  # it may still be importing, and has nothing to clean up
+        if not self._serves:  # it imports, and has nothing to clean up
             self._process.kill()
         try:
             self._process.wait(_END_SECONDS)
@@ -130,7 +131,7 @@ class Nursery:
             self._process.wait()
         if self._process.returncode:
             self._kill_ranks()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        process.remove(self.directory)
 
     def _kill_ranks(self) -> None:
         """Without a helper to do it; on Linux they went with it."""

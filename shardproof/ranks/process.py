@@ -7,8 +7,10 @@ import ctypes
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_REMOVALS = 100
 
 
 def program(module: str, told: Mapping[str, Any]) -> list[str]:
@@ -88,6 +91,15 @@ def activity(pid: int) -> Activity | None:
     except OSError:
         return None
     return Activity(state=fields[0], ticks=int(fields[11]) + int(fields[12]))
+
+
+def remove(directory: str) -> None:
+    """Remove a directory, again and again for a while where a process that is about to end still writes to it."""
+    for _ in range(_REMOVALS):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not os.path.exists(directory):
+            return
+        time.sleep(0.02)
 
 
 def leave_no_core() -> None:
