@@ -60,7 +60,7 @@ def measure(world_size: int, device: str, runs: int) -> list[str]:
     started = time.perf_counter()
     with Pool(world_size, device=device) as pool:
 
-        def run(name: str, payload: Any = None) -> Any:  # noqa: ANN401  # whatever the entry takes and returns
+        def run(name: str, payload: Any = None) -> Any:  # whatever the entry takes and returns
             report = pool.run(f"{_HERE}:{name}", payload, deadline=60)[0]
             assert report.ended == "done", report.story
             return report.value

@@ -12,6 +12,7 @@ import typer
 from shardproof.commands.check import check
 from shardproof.commands.impls import impls
 from shardproof.commands.laws import laws
+from shardproof.commands.prove import prove
 from shardproof.commands.replay import replay
 from shardproof.errors import CouldNotJudge, UsageError
 
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in (check, replay, laws, impls):
+for _command in (check, replay, laws, impls, prove):
     app.command()(_command)
 
 

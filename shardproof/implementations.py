@@ -36,7 +36,8 @@ KNOWN: Mapping[str, Target] = MappingProxyType(
         ),
         "fsdp2": Target(
             "shardproof.adapters.fsdp2",
-            (_RANK_SIDE, "shardproof.adapters.fsdp2"),
+            # torch imports its compiler in the first DTensor, which takes seconds.
+            (_RANK_SIDE, "shardproof.adapters.fsdp2", "torch._dynamo"),
             "torch.distributed.fsdp.fully_shard, chunked along one dimension",
         ),
         "list_all_gather": Target(

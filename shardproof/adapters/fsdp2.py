@@ -110,8 +110,9 @@ class Session:
         return self.gather(id)
 
     def available(self, id: str) -> bool:
-        """Whether the module has the parameter itself, and not its shard."""
-        return not isinstance(self._units[id].parameter(id), DTensor)
+        """Whether the parameter is in use, and the module has itself and not its shard."""
+        unit = self._units.get(id)
+        return unit is not None and id in unit.in_use and not isinstance(unit.parameter(id), DTensor)
 
     def release(self, id: str) -> None:
         """Reshard once no parameter of the module is in use any more."""

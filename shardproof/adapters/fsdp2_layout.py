@@ -11,8 +11,11 @@ from torch.distributed.fsdp._fully_shard._fsdp_common import _chunk_with_empty
 
 
 def layout(shape: Sequence[int], rank: int, world_size: int, *, dim: int = 0) -> dict[str, Any]:
-    """Read off the views into which FSDP2's function cuts a tensor on the meta device."""
-    chunks = _chunk_with_empty(torch.empty(tuple(shape), device="meta"), world_size, dim)
+    """Read off the views into which FSDP2's function cuts a tensor on the meta device.
+
+    Its elements are bytes, so that 2^62 of them are not too many.
+    """
+    chunks = _chunk_with_empty(torch.empty(tuple(shape), dtype=torch.uint8, device="meta"), world_size, dim)
     padded_numel = world_size * chunks[0].numel()
     return {"shard_numel": chunks[rank].numel(), "padded_numel": padded_numel, "runs": _runs(chunks[rank])}
 

@@ -32,7 +32,7 @@ def _refused(case: Case, p: Parameter) -> Answer | None:
     if not p.shape:
         return "refuse", f"{p.id} is a scalar", f"{_PULL}/132934"
     if dim and p.shape[dim] % case.world_size:
-        return "refuse", f"dim {dim} of {p.id} is uneven; only dim 0 may be", FULLY_SHARD
+        return "refuse", f"dim {dim} of {p.id} does not divide evenly; only dim 0 need not", FULLY_SHARD
     if not _contiguous(p):
         return "refuse", f"{p.id} is not contiguous", f"{_PULL}/137000"
     if not p.frozen and not _has_gradients(p.dtype):
@@ -44,6 +44,9 @@ def _unspecified(case: Case, p: Parameter) -> Answer | None:
     backend = str(dist.get_backend())
     if p.dtype not in CARRIES.get(backend, {p.dtype}):
         return "unspecified", f"{backend} does not carry {p.dtype}", ""
+    for size in {len(case.group(operation.group).ranks) for operation in case.program}:
+        if case.layout.dim and p.shape[case.layout.dim] % size:
+            return "unspecified", f"{p.id} is refused only where it is loaded, over {size} ranks", FULLY_SHARD
     reduces = any(operation.kind in ("accumulate", "reduce") for operation in case.program)
     if reduces and not p.frozen and p.grad_dtype not in (None, p.dtype):
         return "unspecified", f"the gradient of {p.id} is to be {p.grad_dtype}; autograd gives {p.dtype}", _AUTOGRAD

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -126,9 +128,12 @@ class FlatSession:
         """Entries of these specs; a tied one is its root's."""
         entries: dict[str, Entry] = {}
         for spec in specs:
-            if spec.tied_to in entries:
-                entries[spec.tied_to].names.append(spec.id)
-                entries[spec.id] = entries[spec.tied_to]
+            root = entries.get(spec.tied_to)
+            if root is not None:
+                if (tuple(spec.shape), spec.dtype) != (root.shape, root.dtype):
+                    raise ValueError(f"{spec.id} is tied to {root.id}, which has another shape or dtype")
+                root.names.append(spec.id)
+                entries[spec.id] = root
             else:
                 entries[spec.id] = self.entry(spec)
         return entries
@@ -387,6 +392,22 @@ class FlatSession:
     def loaded(self, entry: Entry, saved: Saved) -> torch.Tensor:
         """This rank's shard of what the file holds."""
         return self.padded.shard(saved.parameters[entry.id], self.rank, self.world_size, alignment=self.alignment)
+
+    @contextmanager
+    def profile(self) -> Iterator[list[dict[str, float]]]:
+        """A record of what happens inside, in the list when it ends."""
+        records: list[dict[str, float]] = []
+        before, began = self.held(), time.perf_counter()
+        yield records
+        records.append(self.record(self.held() - before, time.perf_counter() - began))
+
+    def held(self) -> int:
+        """Bytes of gathered buffers."""
+        return sum(entry.buffer.nbytes for entry in self.entries.values() if entry.buffer is not None)
+
+    def record(self, nbytes: int, seconds: float) -> dict[str, float]:
+        """Memory in bytes, times in seconds."""
+        return {"alloc_mem": nbytes, "max_mem": max(nbytes, 0), "device_time": seconds, "wall_time": seconds}
 
 
 class Done:

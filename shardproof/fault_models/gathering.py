@@ -81,29 +81,37 @@ class Staged(Correct):
 
 
 class PingPong(Staged):
-    """Correct: two staging buffers are used in turn, and at most two gathers are under way."""
+    """Correct: two staging buffers are used in turn; what is under way in one is completed before it is used again."""
 
     class Session(Staged.Session):
-        """The next buffer, and what is under way, oldest first."""
+        """The next buffer, how many gathers were launched, and which of them are under way."""
 
         def __init__(self, group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any]) -> None:
             """Both buffers are empty."""
             super().__init__(group, device, layout)
             self.slots = [torch.empty(0, dtype=torch.uint8, device=device) for _ in range(2)]
-            self.next = 0
-            self.flying: list[Entry] = []
+            self.next = self.launches = 0
+            self.flying: dict[int, Entry] = {}
 
         def launch(self, entry: Entry) -> None:
             """Make room, then start."""
-            if len(self.flying) == len(self.slots):
-                self.complete(self.flying[0])
+            self.make_room()
             super().launch(entry)
-            self.flying.append(entry)
+            self.flying[self.launches] = entry
+            self.launches += 1
+
+        def make_room(self) -> None:
+            """The launch before the last one used the buffer that is next."""
+            for number, entry in list(self.flying.items()):
+                if number <= self.launches - 2:
+                    self.complete(entry)
 
         def complete(self, entry: Entry) -> None:
-            """Not under way any more."""
+            """Not under way any more. Like on a stream, all that was started has arrived then."""
+            for other in self.flying.values():
+                other.work.work.wait()
             super().complete(entry)
-            self.flying = [other for other in self.flying if other is not entry]
+            self.flying = {number: other for number, other in self.flying.items() if other is not entry}
 
         def staging(self, sent: torch.Tensor) -> list[torch.Tensor]:
             """The next buffer, made larger where it is too small."""
@@ -392,11 +400,8 @@ class SlotNotEmptied(PingPong):
     class Session(PingPong.Session):
         """Right for two at a time."""
 
-        def launch(self, entry: Entry) -> None:
-            """Start without making room."""
-            flying, self.flying = self.flying, []
-            super().launch(entry)
-            self.flying = [*flying, *self.flying]
+        def make_room(self) -> None:
+            """None is made."""
 
 
 class SecondaryStale(Correct):

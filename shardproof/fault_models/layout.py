@@ -53,7 +53,7 @@ class FloorGradients(Correct):
             return shard
 
 
-class EmptyIsError(Correct):
+class EmptyRefused(Correct):
     """L7: a rank that holds only padding is taken for corrupt, and registration is refused."""
 
     class Session(Correct.Session):
@@ -67,10 +67,10 @@ class EmptyIsError(Correct):
             return entry
 
 
-class EmptyRaisesAlone(EmptyIsError):
+class EmptyRaisesAlone(EmptyRefused):
     """L7: the same on the empty rank alone, while its peers wait for it."""
 
-    class Session(EmptyIsError.Session):
+    class Session(EmptyRefused.Session):
         """Nobody is told."""
 
         def register(self, specs: Sequence[Any]) -> None:

@@ -199,6 +199,19 @@ class PaddedIndex(OneFlatFile):
             return self.world_size * self.stored(whole.numel()) * whole.element_size()
 
 
+class OtherKey(Correct):
+    """C7: profile records carry the largest memory under another name than readers look for."""
+
+    class Session(Correct.Session):
+        """One key is renamed."""
+
+        def record(self, nbytes: int, seconds: float) -> dict[str, float]:
+            """With max_memory."""
+            record = super().record(nbytes, seconds)
+            record["max_memory"] = record.pop("max_mem")
+            return record
+
+
 class PaddedRows(Correct):
     """C6: the artefact has the number of rows that the world size divides."""
 

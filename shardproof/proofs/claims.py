@@ -22,44 +22,49 @@ Term = Any
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Integers from `least` (None: all) to below the variable named `below` (None: without end)."""
+    """Integers from `least` (None: all) to below the variable named `below` (None: without end).
+
+    Where there is no end, trying every size stops after `few`, or after `many` in claims with few points.
+    """
 
     least: int | None = 0
     below: str | None = None
+    few: int = 4
+    many: int | None = None
 
 
 DOMAINS: Mapping[str, Domain] = MappingProxyType(
     {
-        "a": Domain(None),
-        "b": Domain(None),
-        "divisor": Domain(1),
-        "span": Domain(0),
-        "numel": Domain(0),
-        "more": Domain(0),
-        "size": Domain(0),
-        "inner": Domain(1),
-        "outer": Domain(1),
-        "world_size": Domain(1),
-        "new_world_size": Domain(1),
-        "alignment": Domain(1),
+        "a": Domain(None, few=300),
+        "b": Domain(None, few=40),
+        "divisor": Domain(1, few=64),
+        "span": Domain(few=40),
+        "numel": Domain(few=24, many=300),
+        "more": Domain(many=16),
+        "size": Domain(few=8, many=300),
+        "inner": Domain(1, few=2, many=3),
+        "outer": Domain(1, few=2, many=2),
+        "world_size": Domain(1, few=6, many=64),
+        "new_world_size": Domain(1, few=6),
+        "alignment": Domain(1, many=16),
         "new_alignment": Domain(1),
-        "units": Domain(0),
-        "first_unit": Domain(0),
-        "multiple": Domain(1),
-        "used": Domain(0),
-        "start": Domain(0),
-        "rank": Domain(0, "world_size"),
-        "later_rank": Domain(0, "world_size"),
-        "other_rank": Domain(0, "world_size"),
-        "index": Domain(0, "numel"),
-        "offset": Domain(0, "numel"),
-        "later_offset": Domain(0, "numel"),
-        "spot": Domain(0),
-        "other_spot": Domain(0),
-        "row": Domain(0, "outer"),
-        "other_row": Domain(0, "outer"),
-        "slice_": Domain(0, "size"),
-        "column": Domain(0, "inner"),
+        "units": Domain(few=2, many=16),
+        "first_unit": Domain(few=2),
+        "multiple": Domain(1, few=3, many=16),
+        "used": Domain(many=300),
+        "start": Domain(few=24),
+        "rank": Domain(below="world_size"),
+        "later_rank": Domain(below="world_size"),
+        "other_rank": Domain(below="world_size"),
+        "index": Domain(below="numel"),
+        "offset": Domain(below="numel"),
+        "later_offset": Domain(below="numel"),
+        "spot": Domain(few=8),
+        "other_spot": Domain(few=8),
+        "row": Domain(below="outer"),
+        "other_row": Domain(below="outer"),
+        "slice_": Domain(below="size"),
+        "column": Domain(below="inner"),
     }
 )
 
@@ -327,7 +332,7 @@ def chunk_owned_by_someone(
     )
 
 
-def chunk_owned_once(
+def chunk_owned_once(  # noqa: PLR0913, PLR0917  # a parameter is a variable of the claim
     f: Formulas,
     size: Term,
     world_size: Term,
@@ -424,35 +429,33 @@ def bucket_shares_apart(
 
 
 CLAIMS = tuple(
-    map(
-        Claim,
-        (
-            floor_div_is_the_floor,
-            ceil_div_is_the_ceiling,
-            align_up_is_the_next_multiple,
-            min_is_the_smaller,
-            clamp_is_the_nearest,
-            padded_covers,
-            padding_minimal,
-            padding_bounded,
-            padded_grows_with_numel,
-            owned_bounded,
-            runs_hold_what_is_owned,
-            empty_shards_past_the_end,
-            shards_tile,
-            owned_exactly_once,
-            padding_at_the_end_only,
-            boundaries_divisible,
-            slots_inside_the_buffer,
-            order_kept,
-            reshard_composes,
-            chunk_rows_tile,
-            chunk_inside,
-            chunk_owned_by_someone,
-            chunk_owned_once,
-            bucket_ends_divisible,
-            bucket_shares_tile,
-            bucket_shares_apart,
-        ),
+    Claim(says)
+    for says in (
+        floor_div_is_the_floor,
+        ceil_div_is_the_ceiling,
+        align_up_is_the_next_multiple,
+        min_is_the_smaller,
+        clamp_is_the_nearest,
+        padded_covers,
+        padding_minimal,
+        padding_bounded,
+        padded_grows_with_numel,
+        owned_bounded,
+        runs_hold_what_is_owned,
+        empty_shards_past_the_end,
+        shards_tile,
+        owned_exactly_once,
+        padding_at_the_end_only,
+        boundaries_divisible,
+        slots_inside_the_buffer,
+        order_kept,
+        reshard_composes,
+        chunk_rows_tile,
+        chunk_inside,
+        chunk_owned_by_someone,
+        chunk_owned_once,
+        bucket_ends_divisible,
+        bucket_shares_tile,
+        bucket_shares_apart,
     )
 )

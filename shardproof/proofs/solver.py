@@ -84,10 +84,7 @@ class Question:
         if answer == self.z3.unsat:
             return None
         model = solver.model()
-        return {
-            name: model.eval(term, model_completion=True).as_long()
-            for name, term in self.terms.items()
-        }
+        return {name: model.eval(term, model_completion=True).as_long() for name, term in self.terms.items()}
 
     def at(self, values: Values) -> bool:
         """The claim's terms at one point."""

@@ -82,10 +82,19 @@ def perform(state: State, note: Callable[[int], None]) -> Iterator[Step]:
             if (rank, index) in delays:
                 time.sleep(delays[rank, index] / 1000)
             state.index = index
-            step = _step(state, operation, rank, len(group.ranks))
+            try:
+                step = _step(state, operation, rank, len(group.ranks))
+            except _NothingSaved:
+                return
             yield step
             if step.outcome != "done":
+                if any(later.kind == "save" for later in case.program[index:]):
+                    _stopped(state, state.pool_rank).touch()
                 return
+
+
+class _NothingSaved(BaseException):  # noqa: N818  # no error of this rank, and nothing that an operation may catch
+    """What this rank was to load is never saved, because a saving rank had stopped before."""
 
 
 def _step(state: State, operation: Operation, rank: int, world_size: int) -> Step:
@@ -325,7 +334,8 @@ def _reduce(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
         )
     cost = state.observer.cost()
     results = {id: see(_checked(reduced[id], f"reduce[{id!r}]", state.device)) for id in grads}
-    return {"results": results, "cost": cost, **_inputs(grads)}
+    counters = {name: int(count) for name, count in getattr(state.sessions[operation.group], "counters", {}).items()}
+    return {"results": results, "cost": cost, "counters": counters, **_inputs(grads)}
 
 
 def _inputs(grads: Mapping[str, Guarded]) -> Findings:
@@ -373,16 +383,23 @@ def _marker(state: State, index: int, pool_rank: int) -> Path:
     return state.folder / f"saved-{index}-{pool_rank}"
 
 
+def _stopped(state: State, pool_rank: int) -> Path:
+    """There once this rank has ended its program before a save."""
+    return state.folder / f"stopped-{pool_rank}"
+
+
 def _await_save(state: State, operation: Operation) -> None:
     """Ranks that took no part in the save know nothing of its end, and a collective would add a wait to those that did.
 
-    Where a saving rank is lost, the pool ends this one.
+    Where a saving rank is lost, the pool ends this one; where one was refused or raised, this one has nothing to do.
     """
     earlier = [index for index in range(state.index) if state.case.program[index].kind == "save"]
     saved = state.case.program[earlier[-1]].group if earlier else operation.group
     if saved != operation.group:
-        markers = [_marker(state, earlier[-1], rank) for rank in state.case.group(saved).ranks]
-        while not all(marker.exists() for marker in markers):
+        ranks = state.case.group(saved).ranks
+        while not all(_marker(state, earlier[-1], rank).exists() for rank in ranks):
+            if any(_stopped(state, rank).exists() for rank in ranks):
+                raise _NothingSaved
             time.sleep(0.001)
 
 

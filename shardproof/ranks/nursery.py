@@ -115,9 +115,12 @@ class Nursery:
 
     def close(self) -> None:
         """End the helper with every rank, and remove the directory. In a forked child of the owner: nothing."""
-        self._lines.close()
         if not self.is_ours:
+            self._lines.close()
             return
+        with contextlib.suppress(PoolError):
+            self.events(0.0)  # there may be ranks by now
+        self._lines.close()
         if not self._pids:  # it may still be importing, and has nothing to clean up
             self._process.kill()
         try:

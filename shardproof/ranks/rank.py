@@ -122,7 +122,7 @@ def _attempt(context: Context, message: Message) -> tuple[dict[str, Any], Sequen
     try:
         value, blobs = _pair(function(context, body["payload"], message.blobs))
     except Failed as failed:
-        cause = failed.__cause__ or failed
+        cause = failed.__cause__ or failed.__context__ or failed
         return _raised(cause, contained=failed.contained) | {"value": failed.value}, failed.blobs
     except BaseException as error:
         return _raised(error), ()

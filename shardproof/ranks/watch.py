@@ -122,7 +122,9 @@ class Watch:
         else:
             self._finish(rank, "exited", exit_code=news["exit_code"])
 
-    def _finish(self, rank: int, ended: Ended, *, seconds: float | None = None, **more: Any) -> None:  # fields of RankReport
+    def _finish(
+        self, rank: int, ended: Ended, *, seconds: float | None = None, **more: Any
+    ) -> None:  # fields of RankReport
         """Keep the first end of a rank; a bad one gives the others no more than the grace period."""
         if rank not in self._unfinished:
             return

@@ -1,4 +1,4 @@
-"""One small case a fault model, written by hand: enough to show the fault, and sound for every correct implementation."""
+"""One small case a fault model, written by hand: it shows the fault, and is sound for a correct implementation."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ CASES: dict[str, Case] = {
     "world-size-twice": case([(1,)], 2, "layout"),
     "size-inferred": case([(1,)], 2, _GATHER),
     "compares-owned": case([(1,)], 2, "register"),
-    "size-from-gradient": case([(2,)], 2, "register", a={"grad_buffer": "partition"}),
+    "size-from-gradient": case([(3,)], 2, "register", a={"grad_buffer": "partition"}),
     "viewed-as-gradient": case([(2,)], 2, _GATHER, a={"grad_buffer": "partition"}),
     "shard-not-looked-at": case([(1,)], 2, "register", differs=Divergence(1, "shard_numel", "a", 1)),
     "shard-length-from-own": case([(1,)], 1, "register", differs=Divergence(0, "shard_numel", "a", 1)),
@@ -94,14 +94,14 @@ CASES: dict[str, Case] = {
     "stale-dtype-kept": case([(1,), (1,)], 1, _AGAIN, **_HALF),
     "insert-if-absent": case([(1,)], 1, _STALE),
     "valid-at-launch": case([(1,)], 2, _ASYNC, late=[(1, 1)]),
-    "available-at-launch": case([(1,)], 2, "register; prefetch a", late=[(1, 1)]),
+    "available-at-launch": case([(1,)], 2, "register; prefetch a", late=[(0, 1)]),
     "waits-for-nothing": case([(1,)], 2, "register; prefetch a; wait a", late=[(1, 1)]),
     "gather-returns-early": case([(1,)], 2, _GATHER, late=[(1, 1)]),
     "last-handle-only": case([(1,), (1,)], 1, "register; prefetch; wait"),
     "first-handle-only": case([(1,), (1,)], 1, "register; prefetch; wait"),
     "view-kept": case([(1,)], 1, "register; gather; release"),
-    "slot-reset": case([(1,), (1,)], 2, "register; prefetch a; prefetch b; wait", late=[(0, 2), (1, 2)]),
-    "slot-not-emptied": case([(1,), (1,), (1,)], 2, "register; prefetch; wait"),
+    "slot-reset": case([(1,), (1,)], 1, "register; prefetch a; prefetch b; wait"),
+    "slot-not-emptied": case([(1,), (1,), (1,)], 1, "register; prefetch; wait"),
     "secondary-stale": case([(1,)], 1, _STALE),
     "secondary-stale-after-load": case([(1,)], 1, "register; gather; save; update; gather; load; gather"),
     "update-keeps-valid": case([(1,)], 1, _STALE),
@@ -115,7 +115,7 @@ CASES: dict[str, Case] = {
     "aligned-send": case([(1,)], 1, _GATHER, a={"storage_offset": 1}),
     "offset-32": case([(2**33,)], 2, "layout"),
     "count-32": case([(2**32,)], 2, "layout"),
-    "two-formulas": case([(1,)], 2, _GATHER, alignment=2),
+    "two-formulas": case([(2,)], 2, _GATHER, alignment=2),
     "packed-by-numel": case([(1,), (1,)], 2, "register; reduce"),
     "packed-and-cut-apart": case([(1,), (1,)], 2, "register; reduce"),
     "padding-left": case([(1,)], 2, "register; reduce"),
@@ -128,9 +128,7 @@ CASES: dict[str, Case] = {
     "count-not-reset": case([(1,)], 1, "register; reduce; reduce"),
     "fill-not-reset": case([(1,)], 1, "register; reduce; reduce"),
     "gradients-add-up": case([(1,)], 1, "register; reduce; reduce"),
-    "result-in-parameter-dtype": case(
-        [(1,)], 1, "register; reduce", a={"dtype": "bfloat16", "grad_dtype": "float32"}
-    ),
+    "result-in-parameter-dtype": case([(1,)], 1, "register; reduce", a={"dtype": "bfloat16", "grad_dtype": "float32"}),
     "result-in-comm-dtype": case([(1,)], 1, "register; reduce", a={"comm_dtype": "bfloat16"}),
     "first-micro-step-only": case([(1,)], 1, "register; accumulate; reduce"),
     "last-micro-step-only": case([(1,)], 1, "register; accumulate; reduce"),
@@ -151,5 +149,6 @@ CASES: dict[str, Case] = {
     "scalar-saved-as-vector": case([()], 1, _SAVE),
     "step-count-sliced": case([(1,)], 2, "register; update; save; load"),
     "padded-index": case([(1,), (1,)], 2, _SAVE),
+    "other-key": case([(1,)], 1, "register; gather; release"),
     "padded-rows": case([(1, 1)], 2, _SAVE),
 }

@@ -30,7 +30,9 @@ def test_caught_by_a_law_of_its_own(engine: Engine, slug: str) -> None:
 @pytest.mark.parametrize("target", CORRECT)
 def test_correct_is_not_accused(engine: Engine, target: str) -> None:
     engine.switch(target)
-    broken = {slug: verdict.broken for slug, case in CASES.items() if (verdict := engine.judge(case, twice=True)).broken}
+    broken = {
+        slug: verdict.broken for slug, case in CASES.items() if (verdict := engine.judge(case, twice=True)).broken
+    }
     assert not broken
 
 

@@ -82,11 +82,9 @@ ENDINGS = {
     "end of program": ("run()", 0),
     "end of program at once": ("", 0),
     "collected": ("run(); del pool; assert not os.listdir(os.environ['TMPDIR'])", 0),
-    "_exit": ("run(); os._exit(4)", 4),
     "killed idle": ("run(); kill(signal.SIGKILL)()", -signal.SIGKILL),
     "killed at once": ("kill(signal.SIGKILL)()", -signal.SIGKILL),
     "killed in a run": ("when_hanging(kill(signal.SIGKILL)); hang()", -signal.SIGKILL),
-    "terminated in a run": ("when_hanging(kill(signal.SIGTERM)); hang()", -signal.SIGTERM),
     "interrupted, goes on": ("interrupt_a_run(); assert run()[1].ended == 'done'", 0),
     "used by a fork": (
         "run(); left = files(); os.fork() or use_in_fork(); assert os.wait()[1] == 0; assert files() == left; run()",

@@ -52,7 +52,7 @@ def end_helper(context: Context, payload: object, blobs: object) -> Answer:
     return None, []
 
 
-def values(pool: Pool, function: Callable[..., Any], payload: object = None, **more: Any) -> list[Any]:  # noqa: ANN401
+def values(pool: Pool, function: Callable[..., Any], payload: object = None, **more: Any) -> list[Any]:
     reports = pool.run(entry_name(function), payload, deadline=30, **more)
     assert all(report.ended == "done" for report in reports), "\n".join(report.story for report in reports)
     return [report.value for report in reports]
@@ -183,7 +183,7 @@ def test_ranks_that_are_not_there_are_refused(pool: Pool, ranks: tuple[int, ...]
 
 
 @pytest.mark.parametrize(("payload", "blobs"), [({1}, ()), (None, ["text"])])
-def test_what_cannot_be_sent_is_refused_before_anything_runs(pool: Pool, payload: object, blobs: Any) -> None:  # noqa: ANN401
+def test_what_cannot_be_sent_is_refused_before_anything_runs(pool: Pool, payload: object, blobs: Any) -> None:
     before = values(pool, whereabouts, (0, 1, 2))
     with pytest.raises(TypeError):
         pool.run("os:getpid", payload, blobs)

@@ -77,11 +77,21 @@ RUNS = [
     (TwoDimensional((8, 2**30, 2**29), (3, 5), 2, 1), 7, 8),
     (TwoDimensional((8, 2**30, 2**29), (3, 5), 1, 2), 7, 8),
 ]
+TWO_DIMENSIONAL_PADDED = [
+    (TwoDimensional((5, 4), (2, 3)), 3 * 8),
+    (TwoDimensional((5, 4), (2, 3), 0, None, 3), 3 * 12),
+    (TwoDimensional((5, 3), (2, 3), 0, 1), 3 * 8),
+    (TwoDimensional((5, 3), (4, 2), 1, 0), 2 * 16),
+]
+ALWAYS = {"padding-minimal", "empty-shard-legal", "logical-size-carried"}
 OWES: list[tuple[Layout, set[str]]] = [
-    (Grouped(FlatPadded((5,), 2), 1), {*FlatPadded.owes}),
-    (Grouped(FlatPadded((5,), 2), 2), {"padding-minimal", "empty-shard-legal", "logical-size-carried"}),
-    (Bucketed(((5,), (7,)), 2), {"owned-exactly-once", "order-kept", "boundaries-divisible", "logical-size-carried"}),
-    (Bucketed(((5,), (7,)), 2, 6), {"owned-exactly-once", "boundaries-divisible", "logical-size-carried"}),
+    (Grouped(FlatPadded((5,), 2), 1), ALWAYS | {"owned-exactly-once", "order-kept", "boundaries-divisible"}),
+    (Grouped(FlatPadded((5,), 2), 2), ALWAYS),
+    (Ragged((5,), (0, 5)), ALWAYS | {"owned-exactly-once", "order-kept"}),
+    (Bucketed(((5,), (7,)), 2), ALWAYS | {"owned-exactly-once", "order-kept"}),
+    (Bucketed(((5,), (7,)), 2, 6), ALWAYS | {"owned-exactly-once"}),
+    (InBucket(Bucketed(((5,), (7,)), 2, 6), 1), ALWAYS | {"owned-exactly-once", "order-kept"}),
+    (TwoDimensional((5, 4), (2, 3)), ALWAYS | {"owned-exactly-once"}),
 ]
 REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], str]] = [
     (Grouped, (FlatPadded((5,), 2), 0), "replicas: observed 0, expected at least 1"),
@@ -262,6 +272,11 @@ def test_two_dimensional(
     shards = cut_again(shape, mesh, dim, data_dim, alignment)
     agree(layout, shards)
     work_alike(layout, shards)
+
+
+@pytest.mark.parametrize(("layout", "expected"), TWO_DIMENSIONAL_PADDED, ids=str)
+def test_a_gather_pads_every_chunk_like_the_first(layout: TwoDimensional, expected: int) -> None:
+    assert layout.padded_numel == expected
 
 
 @pytest.mark.parametrize(("layout", "rank", "count"), RUNS)

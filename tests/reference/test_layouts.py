@@ -55,6 +55,7 @@ OWES = [
     (FlatPadded((5, 3), 2, 4), COMMON | {"order-kept", "boundaries-divisible"}),
     (Chunk((5, 3), 2, 0), COMMON | {"order-kept"}),
     (Chunk((1, 3), 2, 1), COMMON | {"order-kept"}),
+    (Chunk((0, 3), 2, 1), COMMON | {"order-kept"}),
     (Chunk((5, 3), 2, 1), COMMON),
 ]
 PADDED = [
