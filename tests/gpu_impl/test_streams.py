@@ -114,6 +114,8 @@ def collective(device: Device) -> set[str]:
 
 
 def test_a_prefetch_sends_what_was_updated_before(device: Device, state: State) -> None:
+    gathering.gather(state, "b")
+    gathering.release(state, "b")  # its buffer is at rest: nothing but the shard itself says what came before
     device.queue("make the new shard")
     gathering.update(state, "a", torch.zeros(4))
     gathering.prefetch(state, ["a"])
