@@ -13,6 +13,7 @@ from shardproof.commands.check import check
 from shardproof.commands.faults import faults
 from shardproof.commands.impls import impls
 from shardproof.commands.laws import laws
+from shardproof.commands.prove import prove
 from shardproof.commands.replay import replay
 from shardproof.errors import CouldNotJudge, UsageError
 
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in (check, replay, laws, impls, faults):
+for _command in (check, replay, laws, impls, faults, prove):
     app.command()(_command)
 
 

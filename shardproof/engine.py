@@ -150,7 +150,7 @@ class Engine:
         with self._place_for(case) as folder:
             payload = {"case": encoded, "target": self._target.target, "folder": str(folder), "poison": poison}
             reports = self._pool(case).run(f"{_ENTRY}:run_case", payload, ranks=members, deadline=self._deadline)
-        policy = next((r.value["policy"] for r in reports if _answered(r) and "policy" in r.value), None)
+        policy = next((r.value["policy"] for r in reports if _answered(r)), None)
         return Evidence(
             world_size=case.world_size,
             subjects=oracle.subjects(case),

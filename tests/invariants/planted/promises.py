@@ -111,15 +111,15 @@ PLANTED: Plants = {
         ),
     ),
     "buffer-reused": (
-        Plant("fresh memory", _calls(GATHER, _fresh(700)), "1 new buffers in a repeated gather", 0, None, GATHER),
-        Plant("after other gathers", _allocates_after(("gather", ("b",)), ("release", ("b",))), "1 new buffers", 0),
-        Plant("after a release", _allocates_after(("release", ("a",)), ("update", ("a",))), "1 new buffers", 0),
+        Plant("fresh memory", _calls(GATHER, _fresh(700)), "new buffers in a repeated gather: 1", 0, None, GATHER),
+        Plant("after other gathers", _allocates_after(("gather", ("b",)), ("release", ("b",))), "gather: 1", 0),
+        Plant("after a release", _allocates_after(("release", ("a",)), ("update", ("a",))), "gather: 1", 0),
     ),
     "one-collective": (
         Plant(
             "sizes first",
             _calls(GATHER, _SIZES, all_gather("a")),
-            "2 collectives (all_gather, all_gather) for 1",
+            "collectives for parameters a: 2 (all_gather, all_gather)",
             0,
             None,
             GATHER,
@@ -127,7 +127,7 @@ PLANTED: Plants = {
         Plant(
             "prefetch one by one",
             both(change(PREFETCH, None, warm=True), _calls(PREFETCH, all_gather("a"), all_gather("b"))),
-            "2 collectives (all_gather, all_gather) for 2",
+            "collectives for parameters a, b: 2 (all_gather, all_gather)",
             0,
             None,
             PREFETCH,
@@ -135,32 +135,43 @@ PLANTED: Plants = {
     ),
     "no-extra-copy": (
         Plant(
-            "copied out", _cost(GATHER, copies=1, copied_bytes=20), "1 copies of 20 bytes in gather", 1, None, GATHER
+            "copied out", _cost(GATHER, copies=1, copied_bytes=20), "copies in gather: 1, of 20 bytes", 1, None, GATHER
         ),
         Plant(
             "copied on a wait",
             both(change(WAIT, None, warm=True), _cost(WAIT, copies=2, copied_bytes=24)),
-            "2 copies of 24 bytes in wait",
+            "copies in wait: 2, of 24 bytes",
             1,
             None,
             WAIT,
         ),
-        Plant("copied from what is kept", _cost(CACHED, copies=1, copied_bytes=20), "1 copies", 1, None, CACHED),
+        Plant(
+            "copied from what is kept",
+            _cost(CACHED, copies=1, copied_bytes=20),
+            "gather: 1, of 20 bytes",
+            1,
+            None,
+            CACHED,
+        ),
     ),
     "no-steady-state-allocation": (
         Plant(
             "fresh memory",
             _cost(GATHER, allocations=1, allocated_bytes=24),
-            "1 allocations of 24 bytes in a repeated gather",
+            "allocations in a repeated gather: 1, of 24 bytes",
             1,
             None,
             GATHER,
         ),
-        Plant("kept and yet", _cost(CACHED, allocations=3, allocated_bytes=60), "3 allocations", 1, None, CACHED),
-        Plant("after a release", _allocates_after(("release", ("a",)), ("update", ("a",))), "1 allocations", 0),
+        Plant(
+            "kept and yet", _cost(CACHED, allocations=3, allocated_bytes=60), "gather: 3, of 60 bytes", 1, None, CACHED
+        ),
+        Plant(
+            "after a release", _allocates_after(("release", ("a",)), ("update", ("a",))), "gather: 1, of 24 bytes", 0
+        ),
     ),
     "no-host-sync": (
-        Plant("item", _cost(GATHER, syncs=1), "1 values read back by the host in gather", 1, None, GATHER),
+        Plant("item", _cost(GATHER, syncs=1), "values read back by the host in gather: 1", 1, None, GATHER),
     ),
 }
 

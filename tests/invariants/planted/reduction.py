@@ -24,6 +24,7 @@ from tests.invariants.good import (
     only,
     reduced_of,
     result,
+    until,
     without_result,
 )
 from tests.invariants.plants import Plant, Plants, Unjudged
@@ -57,6 +58,18 @@ _RAISES = change(REDUCE, 1, outcome="raised", error="RuntimeError: max of nothin
 _SHORT = change(REDUCE, 1, results=result("a", bits=b"12345678"))
 _OPEN = expect(REGISTER, wanted="unspecified")
 _NORM = norm_of((ACCUMULATE, REDUCE))
+
+_TOO_SHORT = both(
+    *(change(index, None, results=result(id, bits=b"1234")) for index in (REDUCE, REDUCE_AGAIN) for id in "a"),
+    *(change(index, None, results=without_result("b")) for index in (REDUCE, REDUCE_AGAIN)),
+)
+
+
+def _rank_without_elements(evidence: Evidence) -> Evidence:
+    """Only b on rank 1, of which that rank owns nothing, was reduced."""
+    one = change(REDUCE, 1, results=without_result("a"))(only("reduce")(evidence))
+    return replace(one, ranks=one.ranks[1:])
+
 
 PLANTED: Plants = {
     "padding-zero-after-reduce": (
@@ -132,7 +145,7 @@ PLANTED: Plants = {
 UNJUDGED: Unjudged = {
     "padding-zero-after-reduce": (_OPEN, only("gather"), both(_even, only("reduce"))),
     "reduced-exactly-once": (_OPEN, only("gather"), both(*map(_no_expectation, (REDUCE, REDUCE_AGAIN)))),
-    "sum-against-mean": (_OPEN, only("gather")),
+    "sum-against-mean": (_OPEN, only("gather"), _TOO_SHORT, both(until(REDUCE), _rank_without_elements)),
     "accumulation-adds": (_OPEN, only("reduce"), only("accumulate")),
     "norm-matches-unsharded": (_OPEN, only("reduce"), _no_expectation(NORM)),
     "empty-is-neutral": (_OPEN, only("gather"), both(_even, only("reduce", "norm"))),
