@@ -260,7 +260,6 @@ _CASE = record(
                 },
             ),
             most=1000,
-            least=1,
         ),
     },
     optional={

@@ -50,6 +50,8 @@ def _groups(case: Case) -> Iterator[Problem]:
 
 
 def _parameters(case: Case) -> Iterator[Problem]:
+    if not case.parameters:
+        yield ".parameters", "none", "at least one"
     yield from _twice((parameter.id for parameter in case.parameters), ".parameters", "id")
     earlier: dict[str, Parameter] = {}
     for index, parameter in enumerate(case.parameters):
@@ -137,6 +139,8 @@ def _delays(case: Case) -> Iterator[Problem]:
 
 def _program(case: Case) -> Iterator[Problem]:
     ids, names = {parameter.id for parameter in case.parameters}, {group.name for group in case.groups}
+    if not case.program:
+        yield ".program", "no operation", "at least one"
     for index, operation in enumerate(case.program):
         place = f".program[{index}]"
         for at, id in enumerate(operation.parameters):

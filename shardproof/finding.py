@@ -44,15 +44,3 @@ class Finding:
     def flaky(self) -> bool:
         """Whether the law held in some replay."""
         return self.replays.broken < self.replays.tried
-
-
-def size(case: Case) -> tuple[int, int, int, int, int]:
-    """By which of two cases is the smaller: operations, parameters, world size, elements, anything else special."""
-    special = len(case.groups) + len(case.delays) + len(case.divergences) + case.main.ranks[0] + case.seed
-    return (
-        len(case.program),
-        len(case.parameters),
-        case.world_size,
-        sum(parameter.numel for parameter in case.parameters),
-        special,
-    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from shardproof.case import Case
 from shardproof.case_file import encode
-from shardproof.finding import size
+from shardproof.simpler import size
 
 if TYPE_CHECKING:
     from shardproof.engine import Description, Verdict
@@ -36,24 +36,38 @@ class BrokenLaw(Exception):  # noqa: N818  # a signal to Hypothesis
 
 @dataclass(slots=True)
 class Quarry:
-    """The law that a hunt is after: where it was found, and the smallest case so far.
+    """The law that a hunt is after, the verdict that broke it first, and the one with the simplest case so far.
 
-    `last` is the verdict that broke it most recently: Hypothesis, where it comes to its own end, calls last with the
-    case that it holds to be the smallest.
+    `tried` holds a verdict for every case that was tried, None where it does not break the law.
     """
 
     law: str
     found: Verdict
-    last: Verdict
-    smallest: Verdict
+    smallest: Verdict = field(init=False)
     attempts: int = 0
     began: float = field(default_factory=time.perf_counter)
-    tried: dict[str, Verdict | None] = field(default_factory=dict)
+    tried: dict[str, Verdict | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing simpler is known yet."""
+        self.smallest = self.found
+        self.tried = {encode(self.found.case): self.found}
 
     @property
     def twice(self) -> bool:
         """A law that compares two runs is broken again only where the smaller case runs twice as well."""
         return self.found.evidence.second is not None
+
+    def still_broken(self, case: Case, judge: Callable[[Quarry, Case], Verdict | None]) -> bool:
+        """Whether the case breaks the law, too. Different choices may give the same case, which then is run once."""
+        key = encode(case)
+        if key not in self.tried:
+            self.attempts += 1
+            self.tried[key] = judge(self, case)
+        verdict = self.tried[key]
+        if verdict is not None and size(case) < size(self.smallest.case):
+            self.smallest = verdict
+        return verdict is not None
 
 
 @dataclass(slots=True)
@@ -81,31 +95,17 @@ class Hunt:
 
     def _found(self, case: Case) -> bool:
         found = self.first(case)
-        if found is None:
-            return False
-        law, verdict = found
-        self.quarry = Quarry(law, verdict, verdict, verdict, tried={encode(case): verdict})
-        return True
+        self.quarry = Quarry(*found) if found else None
+        return found is not None
 
     def _still_broken(self, quarry: Quarry, case: Case) -> bool:
-        """Different choices may give the same case, which then is run once."""
-        key = encode(case)
-        if key not in quarry.tried:
-            if time.perf_counter() - quarry.began > self.shrink_seconds:
-                raise Enough
-            quarry.attempts += 1
-            quarry.tried[key] = self.smaller(quarry, case)
-        verdict = quarry.tried[key]
-        if verdict is None:
-            return False
-        quarry.last = verdict
-        if size(case) < size(quarry.smallest.case):
-            quarry.smallest = verdict
-        return True
+        if time.perf_counter() - quarry.began > self.shrink_seconds:
+            raise Enough
+        return quarry.still_broken(case, self.smaller)
 
 
-def drive(hunt: Hunt, description: Description, world_sizes: Collection[int], pool_size: int, seed: int) -> bool:
-    """Let Hypothesis draw cases and hunt. Returns whether it came to its own end, not cut short by Enough.
+def drive(hunt: Hunt, description: Description, world_sizes: Collection[int], pool_size: int, seed: int) -> None:
+    """Let Hypothesis draw cases and hunt, until it or the hunt has had enough.
 
     Raises what the hunt raised within Enough.
     """
@@ -135,7 +135,5 @@ def drive(hunt: Hunt, description: Description, world_sizes: Collection[int], po
     except Enough as enough:
         if enough.cause is not None:
             raise enough.cause from None
-        return False
     except (BrokenLaw, Flaky):
-        return True
-    return True
+        pass  # the hunt knows

@@ -29,11 +29,12 @@ from shardproof.events import (
 )
 from shardproof.failure import failure_of
 from shardproof.features import required
-from shardproof.finding import Finding, Replays, size
+from shardproof.finding import Finding, Replays
 from shardproof.hunt import Enough, Hunt, Quarry, drive
 from shardproof.outcome import LawResult, PinnedResult, RunResult, Timings
 from shardproof.profiles import PROFILES, Budget
 from shardproof.results import Destination
+from shardproof.simpler import simpler, size
 from shardproof.tally import Tally
 
 if TYPE_CHECKING:
@@ -117,7 +118,10 @@ class _Run:
             for case in plan.cases:
                 self._judged(case)
         for law in [slug for slug in self.tally.results if slug in self.pending]:
-            self._report(law, self.pending[law], self.pending[law].case, attempts=0)
+            quarry = Quarry(law, self.pending[law])
+            with self._timed("shrinking"):
+                self._simplify(quarry)
+            self._report(quarry)
         result = self._result(pinned)
         self._say(RunFinished(result))
         return result
@@ -155,15 +159,26 @@ class _Run:
         hunt = Hunt(self._first, self._smaller, plan.budget.shrink_seconds)
         before = self.seconds["shrinking"]
         with self._timed("hunting"):
-            finished = drive(hunt, self.judge.description, plan.world_sizes, plan.pool_size, seed)
+            drive(hunt, self.judge.description, plan.world_sizes, plan.pool_size, seed)
             if hunt.quarry:
+                self._simplify(hunt.quarry)
                 self.seconds["shrinking"] += time.perf_counter() - hunt.quarry.began
         self.seconds["hunting"] -= self.seconds["shrinking"] - before
-        if hunt.quarry is None:
-            return False
-        smallest = hunt.quarry.last if finished else hunt.quarry.smallest
-        self._report(hunt.quarry.law, smallest, hunt.quarry.found.case, hunt.quarry.attempts)
-        return True
+        if hunt.quarry:
+            self._report(hunt.quarry)
+        return hunt.quarry is not None
+
+    def _simplify(self, quarry: Quarry) -> None:
+        """Step by step from the smallest case so far, until no single step leads to a simpler one."""
+        left = True
+        while left:
+            left = False
+            for case in simpler(quarry.smallest.case, self.plan.world_sizes):
+                if time.perf_counter() - quarry.began > self.plan.budget.shrink_seconds:
+                    return
+                if quarry.still_broken(case, self._smaller):
+                    left = True
+                    break
 
     def _enough(self) -> bool:
         spent = time.perf_counter() - self.began - self.seconds["shrinking"] - self.seconds["replaying"]
@@ -217,8 +232,9 @@ class _Run:
             if law not in self.findings and (known is None or size(verdict.case) < size(known.case)):
                 self.pending[law] = verdict
 
-    def _report(self, law: str, verdict: Verdict, found_in: Case, attempts: int) -> None:
+    def _report(self, quarry: Quarry) -> None:
         """Run the smallest case again on fresh ranks, and say that the law is broken."""
+        law, verdict = quarry.law, quarry.smallest
         with self._timed("replaying"):
             replays = self._replayed(law, verdict.case)
         plan, name = self.plan, self.judge.description.name
@@ -230,7 +246,7 @@ class _Run:
             implementation=name,
             replay=plan.destination.replay(law, len(self.findings), name, plan.device) if plan.destination else "",
         )
-        finding = self.findings[law] = Finding(failure, found_in, attempts, replays)
+        finding = self.findings[law] = Finding(failure, quarry.found.case, quarry.attempts, replays)
         self.pending.pop(law, None)
         self._say(FailureFound(finding))
 

@@ -70,6 +70,7 @@ class _Tables:
 
 def _tables(description: Description, world_sizes: Sequence[int], pool_size: int) -> _Tables:
     whole_pool, carried = description.needs_default_group, CARRIES[description.backend]
+    names = (*_DTYPE_WEIGHTS, *(name for name in DTYPES if name not in _DTYPE_WEIGHTS))
     elsewhere = () if whole_pool else tuple(world_sizes)
     gradients = frozenset(name for name in REDUCES[description.backend] if DTYPES[name].kind == "float")
     session = description.form == "session"
@@ -79,7 +80,7 @@ def _tables(description: Description, world_sizes: Sequence[int], pool_size: int
         world_sizes=_weighted({size: _WEIGHTS.get(size, 1) for size in world_sizes}),
         placements={size: _placements(size, size if whole_pool else pool_size) for size in world_sizes},
         layouts=_layouts(description),
-        dtypes=_weighted({name: _DTYPE_WEIGHTS.get(name, 1) for name in DTYPES if name in carried}),
+        dtypes=_weighted({name: _DTYPE_WEIGHTS.get(name, 1) for name in names if name in carried}),
         gradient_dtypes=gradients,
         traits=(None,) * (len(_TRAITS) // 2) + (_TRAITS if session else tuple(t for t in _TRAITS if t is not _tied)),
         segments=(None,) * (len(found) // 2) + found,
@@ -177,20 +178,22 @@ def _operations(draw: Draw, tables: _Tables, parameters: Sequence[Parameter]) ->
 
 
 def _parameters(draw: Draw, tables: _Tables, world_size: int, layout: LayoutSpec) -> tuple[Parameter, ...]:
-    """One to three. A slot's form may say that there is none; in the first slot that is a plain vector."""
+    """One to three, then a draw that says "no more"; in the first place that is a plain vector.
+
+    So the draws of one parameter can be left out, and what follows stays in line.
+    """
     shapes = forms(layout.dim + 1 if layout.kind == "chunk" else 0)
-    absent_or = (None,) * len(shapes) + shapes
+    no_more_or = (None,) * (len(shapes) * 2 // 3) + shapes
     found: list[Parameter] = []
-    for slot in range(_MOST_PARAMETERS):
-        form = _pick(draw, f"form {slot}", absent_or)
-        if form is not None or slot == 0:
-            found.append(_parameter(draw, tables, slot, form or shapes[0], world_size, found))
-    return tuple(found)
+    while True:
+        form = _pick(draw, f"form {len(found)}", no_more_or)
+        if found and (form is None or len(found) == _MOST_PARAMETERS):
+            return tuple(found)
+        found.append(_parameter(draw, tables, form or shapes[0], world_size, found))
 
 
-def _parameter(
-    draw: Draw, tables: _Tables, slot: int, form: Form, world_size: int, earlier: Sequence[Parameter]
-) -> Parameter:
+def _parameter(draw: Draw, tables: _Tables, form: Form, world_size: int, earlier: Sequence[Parameter]) -> Parameter:
+    slot = len(earlier)
     shape = form(_pick(draw, f"numel {slot}", numels(world_size)))
     dtype = _pick(draw, f"dtype {slot}", tables.dtypes)
     trait = _pick(draw, f"trait {slot}", tables.traits)
