@@ -1,7 +1,7 @@
 """The CPU model: what sharding must do, said once over index maps. NumPy only; other rooms import from here."""
 
 from reference.arithmetic import align_up, ceil_div, clamp, floor_div, min_
-from reference.bucketed import Bucketed, InBucket
+from reference.bucketed import Bucketed, InBucket, share_of
 from reference.chunk import Chunk
 from reference.dtypes import DTYPES, Dtype, decode, encode, exact_bound
 from reference.flat_padded import FlatPadded, owned_of, padded_numel_of, run_of, shard_numel_of
@@ -48,5 +48,6 @@ __all__ = [
     "reshard",
     "run_of",
     "shard_numel_of",
+    "share_of",
     "whole_units",
 ]

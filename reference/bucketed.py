@@ -13,9 +13,22 @@ from math import lcm, prod
 from typing import ClassVar
 
 from reference import layout as laws
-from reference.arithmetic import align_up, clamp, min_
+from reference.arithmetic import Term, align_up, clamp, floor_div, min_
 from reference.layout import checked_at_least, checked_below, checked_shape
-from reference.runs import Run, block, joined
+from reference.runs import Run, joined, normal
+
+
+def share_of(low: Term, high: Term, start: Term, numel: Term, world_size: Term, rank: Term) -> Run:
+    """What a rank stores of the parameter that starts at `start`, in the bucket from `low` to `high` of the buffer.
+
+    Counted from the parameter's own start. Not in normal form: its length is 0 where the rank owns nothing of it.
+    """
+    share = floor_div(high - low, world_size)
+    mine = low + rank * share
+    first = clamp(mine, start, start + numel)
+    last = clamp(mine + share, start, start + numel)
+    # Buckets tile the buffer and W divides each, so the shares before this bucket's are low / W elements.
+    return Run(floor_div(low, world_size) + first - mine, first - start, last - first, last - first, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +93,9 @@ class Bucketed:
 
     @property
     def owes(self) -> frozenset[str]:
-        """Ranks hold elements in order only inside one bucket."""
-        always = {laws.OWNED_EXACTLY_ONCE, laws.BOUNDARIES_DIVISIBLE, laws.LOGICAL_SIZE_CARRIED}
-        return frozenset(always | {laws.ORDER_KEPT} if len(self.edges) <= 2 else always)
+        """Ranks hold elements in order only inside one bucket; gaps shift a rank's part against its shard's start."""
+        always = laws.OWED_BY_ALL | {laws.OWNED_EXACTLY_ONCE}
+        return always | {laws.ORDER_KEPT} if len(self.edges) <= 2 else always
 
     def shard_numel(self, rank: int) -> int:
         """The rank's shares of all buckets, gaps included."""
@@ -112,13 +125,7 @@ class Bucketed:
     def piece(self, index: int, rank: int) -> tuple[Run, ...]:
         """The part of parameter number `index` in the rank's storage, counted from the parameter's own start."""
         low, high = self.bucket_of(index)
-        share = (high - low) // self.world_size
-        mine = low + rank * share
-        start = self.starts[index]
-        first = clamp(mine, start, start + self.numels[index])
-        last = clamp(mine + share, start, start + self.numels[index])
-        # Buckets tile the buffer and W divides each, so the shares before this bucket's are low / W elements.
-        return block(low // self.world_size + first - mine, first - start, last - first)
+        return normal(share_of(low, high, self.starts[index], self.numels[index], self.world_size, rank))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +140,7 @@ class InBucket:
     index: int
 
     kind: ClassVar[str] = "bucket"
-    owes: ClassVar[frozenset[str]] = frozenset({laws.OWNED_EXACTLY_ONCE, laws.ORDER_KEPT, laws.LOGICAL_SIZE_CARRIED})
+    owes: ClassVar[frozenset[str]] = laws.OWED_BY_ALL | {laws.OWNED_EXACTLY_ONCE, laws.ORDER_KEPT}
 
     def __post_init__(self) -> None:
         """Check and keep a plain int."""

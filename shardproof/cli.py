@@ -12,8 +12,10 @@ from typing import Any
 import typer
 
 from shardproof.commands.check import check
+from shardproof.commands.faults import faults
 from shardproof.commands.impls import impls
 from shardproof.commands.laws import laws
+from shardproof.commands.prove import prove
 from shardproof.commands.replay import replay
 from shardproof.errors import CouldNotJudge, UsageError
 
@@ -42,7 +44,7 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for _command in (check, replay, laws, impls):
+for _command in (check, replay, laws, impls, faults, prove):
     app.command()(_interruptible(_command))
 
 

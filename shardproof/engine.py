@@ -114,6 +114,14 @@ class Engine:
         for pool in self._pools.values():
             pool.renew()
 
+    def switch(self, name: str) -> None:
+        """Put another implementation under test, on the same ranks. Raises UsageError as the constructor does.
+
+        Only for one that needs the default group as little as the first did.
+        """
+        self._target = resolve(name)
+        self.description = self._describe(name)
+
     def laws(self) -> tuple[Law[Any], ...]:
         """The laws that apply: all but the promises that the implementation does not make."""
         return tuple(law for law in LAWS if not law.is_promise or law.slug in self.description.promises)
@@ -142,7 +150,7 @@ class Engine:
         with self._place_for(case) as folder:
             payload = {"case": encoded, "target": self._target.target, "folder": str(folder), "poison": poison}
             reports = self._pool(case).run(f"{_ENTRY}:run_case", payload, ranks=members, deadline=self._deadline)
-        policy = next((r.value["policy"] for r in reports if _answered(r) and "policy" in r.value), None)
+        policy = next((r.value["policy"] for r in reports if _answered(r)), None)
         return Evidence(
             world_size=case.world_size,
             subjects=oracle.subjects(case),

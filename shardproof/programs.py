@@ -55,7 +55,7 @@ _ROWS: tuple[tuple[str, tuple[Target, ...]], ...] = (
     ("reduce T, norm", ("all", "first", "last")),
     ("reduce T, reduce T, norm", ("all",)),
     ("save, load, gather T", ("all",)),
-    ("save, update T, load, gather all", ("all", "first")),
+    ("save, update T, gather T, load, gather all", ("all", "first")),
     ("save, load elsewhere, gather T", ("all", "first", "reversed")),
     ("update T, save, load elsewhere, gather T", ("all",)),
 )

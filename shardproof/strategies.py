@@ -30,10 +30,12 @@ Draw = Callable[[st.SearchStrategy[int]], int]
 
 # How often each world size is drawn, against 1 for those that are not named: small worlds are quick and find most.
 _WEIGHTS = {1: 2, 2: 6, 3: 5, 4: 5, 8: 2}
-_SLOTS = 4
+_SLOTS = 6
 _MOST_PARAMETERS = 3
-# Of 64 cases, how many have one rank that differs at registration, or one that is late.
-_DIVERGENT, _DELAYED = 8, 3
+# Of 64 cases, how many have one rank that differs at registration, one that is late, or a size that none can hold.
+_DIVERGENT, _DELAYED, _VAST = 28, 8, 4
+# Past every limit of 32 bits, and past those of a float that counts.
+_VAST_NUMELS = (2**31 + 1, 2**32 + 1, 2**53 + 1, 2**61 + 1, 2**62 - 1)
 
 _DTYPE_WEIGHTS = {"float32": 8, "bfloat16": 4, "float16": 2}
 
@@ -62,6 +64,7 @@ class _Tables:
     traits: tuple[_Trait | None, ...]
     segments: tuple[Segment | None, ...]
     divergences: tuple[_Differs | None, ...]
+    vast: tuple[int | None, ...]
     elsewhere: tuple[int, ...]
 
 
@@ -79,9 +82,10 @@ def _tables(description: Description, world_sizes: Sequence[int], pool_size: int
         layouts=_layouts(description),
         dtypes=_weighted({name: _DTYPE_WEIGHTS.get(name, 1) for name in names if name in carried}),
         gradient_dtypes=gradients,
-        traits=(None,) * len(_TRAITS) + (_TRAITS if session else tuple(t for t in _TRAITS if t is not _tied)),
-        segments=(None,) * len(found) + found,
+        traits=(None,) * (len(_TRAITS) // 2) + (_TRAITS if session else tuple(t for t in _TRAITS if t is not _tied)),
+        segments=(None,) * (len(found) // 2) + found,
         divergences=_seldom(divergent, _DIVERGENT),
+        vast=_seldom(_VAST_NUMELS if "layout" in description.offers else (), _VAST),
         elsewhere=elsewhere,
     )
 
@@ -140,13 +144,16 @@ def _case(draw: Draw, tables: _Tables) -> Case:
     world_size = _pick(draw, "world size", tables.world_sizes)
     ranks = _pick(draw, "placement", tables.placements[world_size])
     layout = _pick(draw, "layout", tables.layouts)
+    vast = _pick(draw, "vast", tables.vast)
+    if vast is not None and layout.dim == 0:
+        return Case((Group("main", ranks),), (Parameter("p0", (vast,)),), (Operation("layout"),), layout)
     parameters = _parameters(draw, tables, world_size, layout)
     differs = _pick(draw, "divergence", tables.divergences if world_size > 1 else (None,))
     main = Group("main", ranks)
     if differs is not None:
         # What follows a refusal is never performed, and after a wrong acceptance it would hang.
-        divergence = _divergence(draw, differs, world_size, parameters)
-        return Case((main,), parameters, (Operation("register"),), layout, (divergence,))
+        divergences = _divergence(draw, differs, world_size, parameters)
+        return Case((main,), parameters, (Operation("register"),), layout, divergences)
     operations = _operations(draw, tables, parameters)
     groups = [main]
     if any(operation.group == "other" for operation in operations):
@@ -244,8 +251,8 @@ _TRAITS: tuple[_Trait, ...] = (
     _grad_buffer("absent"),
     _grad_buffer("partition"),
     # Gradients of a half-precision parameter kept in float32, and those of a float32 parameter sent in half of it.
-    _alone(lambda p: replace(p, grad_dtype="float32") if p.dtype in ("bfloat16", "float16") else p),
-    _alone(lambda p: replace(p, comm_dtype="bfloat16") if p.dtype == "float32" else p),
+    _alone(lambda p: replace(p, dtype="bfloat16", grad_dtype="float32", frozen=False)),
+    _alone(lambda p: replace(p, dtype="float32", comm_dtype="bfloat16", frozen=False)),
     _tied,
 )
 
@@ -271,18 +278,30 @@ class _Place:
 _Differs = Callable[[Draw, _Place], Divergence]
 
 
-def _divergence(draw: Draw, differs: _Differs, world_size: int, parameters: Sequence[Parameter]) -> Divergence:
-    """A divergence on a drawn rank, the last rank first: that one owns the padding."""
+def _divergence(
+    draw: Draw, differs: _Differs, world_size: int, parameters: Sequence[Parameter]
+) -> tuple[Divergence, ...]:
+    """A divergence on a drawn rank, the last rank first: that one owns the padding. A shard may be wrong everywhere."""
     rank = _pick(draw, "divergent rank", range(world_size - 1, -1, -1))
-    return differs(draw, _Place(rank, _pick(draw, "divergent parameter", parameters), parameters))
+    one = differs(draw, _Place(rank, _pick(draw, "divergent parameter", parameters), parameters))
+    if one.kind == "shard_numel" and _pick(draw, "everywhere", (False, True)):
+        return tuple(replace(one, rank=rank) for rank in range(world_size))
+    return (one,)
 
 
 def _shape(draw: Draw, at: _Place) -> Divergence:
-    """One element more, one fewer, dimensions in reverse, or one dimension more."""
+    """One element more or one fewer."""
     p = at.parameter
     longer = (p.numel + 1,) if len(p.shape) < 2 else (*p.shape[:-1], p.shape[-1] + 1)
-    others = [shape for shape in (longer, (max(p.numel - 1, 0),), p.shape[::-1], (1, *p.shape)) if shape != p.shape]
+    others = [shape for shape in (longer, (max(p.numel - 1, 0),)) if shape != p.shape]
     return Divergence(at.rank, "shape", p.id, _pick(draw, "other shape", others))
+
+
+def _form(draw: Draw, at: _Place) -> Divergence:
+    """As many elements in another shape: one dimension more, or the dimensions in reverse."""
+    p = at.parameter
+    others = [shape for shape in ((1, *p.shape), p.shape[::-1]) if shape != p.shape]
+    return Divergence(at.rank, "shape", p.id, _pick(draw, "other form", others))
 
 
 def _dtype(draw: Draw, at: _Place) -> Divergence:
@@ -302,7 +321,7 @@ def _order(_: Draw, at: _Place) -> Divergence:
 
 _DIVERGENCES: tuple[_Differs, ...] = (
     _shape,
-    _shape,
+    _form,
     _dtype,
     _shard,
     _order,

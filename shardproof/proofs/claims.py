@@ -22,40 +22,50 @@ Term = Any
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Integers from `least` (None: all) to below the variable named `below` (None: without end)."""
+    """Integers from `least` (None: all) to below the variable named `below` (None: without end).
+
+    Where there is no end, trying every size stops after `few`, or after `many` in claims with few points.
+    """
 
     least: int | None = 0
     below: str | None = None
+    few: int = 4
+    many: int | None = None
 
 
 DOMAINS: Mapping[str, Domain] = MappingProxyType(
     {
-        "a": Domain(None),
-        "b": Domain(None),
-        "divisor": Domain(1),
-        "span": Domain(0),
-        "numel": Domain(0),
-        "more": Domain(0),
-        "size": Domain(0),
-        "inner": Domain(1),
-        "outer": Domain(1),
-        "world_size": Domain(1),
-        "new_world_size": Domain(1),
-        "alignment": Domain(1),
+        "a": Domain(None, few=300),
+        "b": Domain(None, few=40),
+        "divisor": Domain(1, few=64),
+        "span": Domain(few=40),
+        "numel": Domain(few=24, many=300),
+        "more": Domain(many=16),
+        "size": Domain(few=8, many=300),
+        "inner": Domain(1, few=2, many=3),
+        "outer": Domain(1, few=2, many=2),
+        "world_size": Domain(1, few=6, many=64),
+        "new_world_size": Domain(1, few=6),
+        "alignment": Domain(1, many=16),
         "new_alignment": Domain(1),
-        "units": Domain(0),
-        "rank": Domain(0, "world_size"),
-        "later_rank": Domain(0, "world_size"),
-        "other_rank": Domain(0, "world_size"),
-        "index": Domain(0, "numel"),
-        "offset": Domain(0, "numel"),
-        "later_offset": Domain(0, "numel"),
-        "spot": Domain(0),
-        "other_spot": Domain(0),
-        "row": Domain(0, "outer"),
-        "other_row": Domain(0, "outer"),
-        "slice_": Domain(0, "size"),
-        "column": Domain(0, "inner"),
+        "fewer": Domain(1, many=16),
+        "units": Domain(few=2),
+        "first_unit": Domain(few=2),
+        "multiple": Domain(1, few=3, many=16),
+        "used": Domain(many=300),
+        "start": Domain(few=24),
+        "rank": Domain(below="world_size"),
+        "later_rank": Domain(below="world_size"),
+        "other_rank": Domain(below="world_size"),
+        "index": Domain(below="numel"),
+        "offset": Domain(below="numel"),
+        "later_offset": Domain(below="numel"),
+        "spot": Domain(few=8),
+        "other_spot": Domain(few=8),
+        "row": Domain(below="outer"),
+        "other_row": Domain(below="outer"),
+        "slice_": Domain(below="size"),
+        "column": Domain(below="inner"),
     }
 )
 
@@ -94,6 +104,12 @@ def ceil_div_is_the_ceiling(f: Formulas, a: Term, divisor: Term) -> Statement:
     return Statement(all_of((quotient - 1) * divisor < a, a <= quotient * divisor))
 
 
+def align_up_is_the_next_multiple(f: Formulas, a: Term, divisor: Term) -> Statement:
+    """align_up(a, b) is the least multiple of b that is no less than a."""
+    aligned = f.align_up(a, divisor)
+    return Statement(all_of(f.floor_div(aligned, divisor) * divisor == aligned, within(a, aligned, a + divisor)))
+
+
 def min_is_the_smaller(f: Formulas, a: Term, b: Term) -> Statement:
     """min_ is one of its arguments and exceeds neither."""
     least = f.min(a, b)
@@ -118,10 +134,10 @@ def padded_covers(f: Formulas, numel: Term, world_size: Term, alignment: Term) -
     return Statement(f.padded_numel(shard, world_size) >= numel)
 
 
-def padding_minimal(f: Formulas, numel: Term, world_size: Term, alignment: Term, units: Term) -> Statement:
-    """No shorter shard would do: whichever multiple of the alignment has room on W ranks is at least as long."""
+def padding_minimal(f: Formulas, numel: Term, world_size: Term, alignment: Term, fewer: Term) -> Statement:
+    """No shorter shard would do: with any number of alignments less, W shards have no room for the parameter."""
     shard = f.shard_numel(numel, world_size, alignment)
-    return Statement(shard <= units * alignment, given=f.padded_numel(units * alignment, world_size) >= numel)
+    return Statement(f.padded_numel(shard - fewer * alignment, world_size) < numel)
 
 
 def padding_bounded(f: Formulas, numel: Term, world_size: Term, alignment: Term) -> Statement:
@@ -179,7 +195,7 @@ def owned_exactly_once(
     """Every element lies on exactly one rank."""
     shard = f.shard_numel(numel, world_size, alignment)
     run = f.run(numel, shard, rank)
-    holder = f.floor_div(index, shard)
+    holder = _slot(f, index, shard)
     holds = within(run.start, index, run.start + run.length)
     return Statement(all_of(within(0, holder, world_size), holds == (rank == holder)))
 
@@ -252,7 +268,7 @@ def reshard_composes(
     new = f.shard_numel(numel, new_world_size, new_alignment)
     run = f.run(numel, old, rank)
     element = f.position_at(run, rank - rank, offset)
-    new_rank = f.floor_div(element, new)
+    new_rank = _slot(f, element, new)
     new_run = f.run(numel, new, new_rank)
     new_offset = element - new_run.start
     back = f.position_at(new_run, rank - rank, new_offset)
@@ -260,7 +276,7 @@ def reshard_composes(
         all_of(
             within(0, new_rank, new_world_size),
             within(0, new_offset, new_run.length),
-            f.floor_div(back, old) == rank,
+            _slot(f, back, old) == rank,
             back - run.start == offset,
         ),
         given=offset < run.length,
@@ -305,7 +321,7 @@ def chunk_owned_by_someone(
 ) -> Statement:
     """Every element of a chunked parameter lies on the rank that has its slice, in the block of its row."""
     chunk = f.shard_numel(size, world_size)
-    holder = f.floor_div(slice_, chunk)
+    holder = _slot(f, slice_, chunk)
     run = f.run(size, chunk, holder, inner, outer)
     offset = (slice_ - holder * chunk) * inner + column
     return Statement(
@@ -317,7 +333,7 @@ def chunk_owned_by_someone(
     )
 
 
-def chunk_owned_once(
+def chunk_owned_once(  # noqa: PLR0913, PLR0917  # a parameter is a variable of the claim
     f: Formulas,
     size: Term,
     world_size: Term,
@@ -340,32 +356,117 @@ def chunk_owned_once(
     )
 
 
-CLAIMS = tuple(
-    map(
-        Claim,
-        (
-            floor_div_is_the_floor,
-            ceil_div_is_the_ceiling,
-            min_is_the_smaller,
-            clamp_is_the_nearest,
-            padded_covers,
-            padding_minimal,
-            padding_bounded,
-            padded_grows_with_numel,
-            owned_bounded,
-            runs_hold_what_is_owned,
-            empty_shards_past_the_end,
-            shards_tile,
-            owned_exactly_once,
-            padding_at_the_end_only,
-            boundaries_divisible,
-            slots_inside_the_buffer,
-            order_kept,
-            reshard_composes,
-            chunk_rows_tile,
-            chunk_inside,
-            chunk_owned_by_someone,
-            chunk_owned_once,
+def bucket_ends_divisible(f: Formulas, used: Term, world_size: Term, multiple: Term) -> Statement:
+    """A bucket's end, aligned to any multiple k*W of the world size, gives every rank a share of k times something.
+
+    The lcm of W and a bucket's alignment is such a multiple, by what an lcm is.
+    """
+    end = f.align_up(used, multiple * world_size)
+    share = f.floor_div(end, world_size)
+    return Statement(
+        all_of(
+            share * world_size == end,
+            f.floor_div(share, multiple) * multiple == share,
+            within(used, end, used + multiple * world_size),
+        )
+    )
+
+
+def bucket_shares_equal(f: Formulas, units: Term, world_size: Term, rank: Term) -> Statement:
+    """A bucket whose end W divides is cut into W equal shares, in the order of the ranks."""
+    end = units * world_size
+    mine = f.share(rank - rank, end, rank - rank, end, world_size, rank)
+    return Statement(all_of(mine.local == 0, mine.start == rank * units, mine.length == units))
+
+
+def bucket_shares_tile(
+    f: Formulas,
+    first_unit: Term,
+    units: Term,
+    multiple: Term,
+    world_size: Term,
+    start: Term,
+    numel: Term,
+    rank: Term,
+) -> Statement:
+    """A parameter in a bucket is cut without gap or overlap: each rank goes on where the one before left off."""
+    low, high = first_unit * (multiple * world_size), (first_unit + units) * (multiple * world_size)
+    here, following, first, last = (
+        f.share(low, high, start, numel, world_size, place) for place in (rank, rank + 1, rank - rank, world_size - 1)
+    )
+    return Statement(
+        all_of(
+            first.start == 0,
+            here.length >= 0,
+            here.start + here.length == following.start,
+            last.start + last.length == numel,
         ),
+        given=all_of(low <= start, start + numel <= high),
+    )
+
+
+def bucket_shares_apart(
+    f: Formulas,
+    first_unit: Term,
+    units: Term,
+    multiple: Term,
+    world_size: Term,
+    start: Term,
+    numel: Term,
+    rank: Term,
+) -> Statement:
+    """What a rank stores of a parameter lies in its share of that bucket and keeps the order of the buffer.
+
+    So no two parameters meet in a shard, whether they share a bucket or not.
+    """
+    low, high = first_unit * (multiple * world_size), (first_unit + units) * (multiple * world_size)
+    run = f.share(low, high, start, numel, world_size, rank)
+    before, after = f.floor_div(low, world_size), f.floor_div(high, world_size)
+    in_share = run.local - before
+    return Statement(
+        all_of(
+            before <= run.local,
+            run.local + run.length <= after,
+            low + rank * (after - before) + in_share == start + run.start,
+        ),
+        given=all_of(low <= start, start + numel <= high, run.length > 0),
+    )
+
+
+def _slot(f: Formulas, index: Term, shard: Term) -> Term:
+    """The rank in whose slot an element lies. A wrong formula may give empty shards, and division by 0 says nothing."""
+    return f.floor_div(index, shard + (shard == 0) * 1)
+
+
+CLAIMS = tuple(
+    Claim(says)
+    for says in (
+        floor_div_is_the_floor,
+        ceil_div_is_the_ceiling,
+        align_up_is_the_next_multiple,
+        min_is_the_smaller,
+        clamp_is_the_nearest,
+        padded_covers,
+        padding_minimal,
+        padding_bounded,
+        padded_grows_with_numel,
+        owned_bounded,
+        runs_hold_what_is_owned,
+        empty_shards_past_the_end,
+        shards_tile,
+        owned_exactly_once,
+        padding_at_the_end_only,
+        boundaries_divisible,
+        slots_inside_the_buffer,
+        order_kept,
+        reshard_composes,
+        chunk_rows_tile,
+        chunk_inside,
+        chunk_owned_by_someone,
+        chunk_owned_once,
+        bucket_ends_divisible,
+        bucket_shares_equal,
+        bucket_shares_tile,
+        bucket_shares_apart,
     )
 )

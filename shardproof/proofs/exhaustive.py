@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,19 +15,6 @@ from shardproof.proofs.claims import Claim
 from shardproof.proofs.formulas import Formulas
 
 Grid = dict[str, npt.NDArray[np.int64]]
-
-# The last value tried for each variable without an end of its own. Claims whose only other variable is a rank are
-# tried on the large grid, those that pair places or world sizes on the small one.
-LARGE: Mapping[str, int] = MappingProxyType(
-    {"numel": 300, "size": 300, "world_size": 64, "alignment": 16, "more": 16, "units": 16, "inner": 3, "outer": 2}
-)
-SMALL: Mapping[str, int] = MappingProxyType(
-    {
-        **{"a": 300, "b": 40, "divisor": 64, "span": 40},
-        **{"numel": 17, "size": 7, "spot": 6, "other_spot": 6, "inner": 2, "outer": 2},
-        **{"world_size": 5, "new_world_size": 5, "alignment": 4, "new_alignment": 4},
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +49,15 @@ def try_all(claims: Iterable[Claim], formulas: Formulas | None = None) -> Iterat
 
 
 def _lasts(claim: Claim) -> Mapping[str, int]:
-    """Where the grid ends in each variable that has no end of its own."""
-    free = [name for name, domain in claim.domains.items() if domain.below is None]
-    large = set(free) <= LARGE.keys() and set(claim.domains) - set(free) <= {"rank"}
-    return {name: (LARGE if large else SMALL)[name] for name in free}
+    """Where the grid ends in each variable that has no end of its own.
+
+    The grid is large where the only variable beside those is a rank; claims that pair places have too many points.
+    """
+    free = {name: domain for name, domain in claim.domains.items() if domain.below is None}
+    many = {name: domain.many for name, domain in free.items() if domain.many is not None}
+    if len(many) == len(free) and claim.domains.keys() - free.keys() <= {"rank"}:
+        return many
+    return {name: domain.few for name, domain in free.items()}
 
 
 def _grids(claim: Claim, lasts: Mapping[str, int]) -> Iterator[Grid]:

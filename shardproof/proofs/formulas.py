@@ -22,12 +22,14 @@ class Formulas:
 
     floor_div: Formula = reference.floor_div
     ceil_div: Formula = reference.ceil_div
+    align_up: Formula = reference.align_up
     min: Formula = reference.min_
     clamp: Formula = reference.clamp
     shard_numel: Formula = reference.shard_numel_of
     owned: Formula = reference.owned_of
     padded_numel: Formula = reference.padded_numel_of
     run: Formula = reference.run_of
+    share: Formula = reference.share_of
     offset_at: Formula = reference.offset_at
     position_at: Formula = reference.position_at
 

@@ -41,7 +41,7 @@ def _point(claim: Claim, chance: random.Random) -> dict[str, int]:
 def _value(name: str, point: Values, chance: random.Random) -> int | None:
     domain = DOMAINS[name]
     if domain.below is None:
-        value = chance.choice(SIZES if name in COUNTS else DIVISORS)
+        value: int = chance.choice(SIZES if name in COUNTS else DIVISORS)
         return value if domain.least is None else max(value, domain.least)
     end = point[domain.below]
     return chance.choice((0, min(1, end - 1), end // 2, end - 1)) if end > 0 else None

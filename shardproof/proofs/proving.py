@@ -20,8 +20,9 @@ Outcome = Literal["proved", "refuted", "unknown"]
 
 # A counterexample is looked for below these bounds first, so that a person can follow it.
 BOUNDS = (1, 2, 4, 8, 16, 64, 1024, 2**20, 2**40, 2**62)
-LOOK_SECONDS = 0.5  # for one look for a smaller counterexample; without an answer the larger one stands
-CLAIM_SECONDS = 10.0  # for one claim, so that a hard one leaves time to the others
+# Efforts in z3's units, about half a million a second, for one start of a search.
+CLAIM_EFFORT = 500_000
+LOOK_EFFORT = 40_000  # for a smaller counterexample; without an answer the larger one stands
 COMPARED_POINTS = 40
 
 
@@ -97,9 +98,9 @@ def _decided(question: Question) -> tuple[Outcome, Values | None, str]:
         differs = _differs(question)
         if differs:
             return "unknown", None, f"a formula says one thing to SMT terms and another to ints, at {differs}"
-        if question.find(question.given, seconds=CLAIM_SECONDS) is None:
+        if question.find(question.given, effort=CLAIM_EFFORT) is None:
             return "unknown", None, "nothing satisfies what the claim takes as given, so it says nothing"
-        values = question.find(question.failing, seconds=CLAIM_SECONDS)
+        values = question.find(question.failing, effort=CLAIM_EFFORT)
     except (NoAnswerError, NoTermsError) as error:
         values, reason = _searched(question), str(error)
         return ("refuted", values, "") if values else ("unknown", None, reason)
@@ -147,6 +148,6 @@ def _small(question: Question, values: Values) -> Values:
 def _look(question: Question, parts: list[Any]) -> Values | None:
     """A counterexample for which the parts hold as well, None where none is found in a short time."""
     try:
-        return question.find([*question.failing, *parts], seconds=LOOK_SECONDS)
+        return question.find([*question.failing, *parts], effort=LOOK_EFFORT)
     except NoAnswerError:
         return None

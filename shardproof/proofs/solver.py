@@ -14,6 +14,9 @@ from shardproof.proofs.formulas import Formulas
 from shardproof.proofs.logic import Statement
 from shardproof.proofs.probes import Values
 
+# Whether a search with products of unknowns ends soon is a matter of luck, so it is started anew now and then.
+SEEDS = range(12)
+
 
 class NoAnswerError(Exception):
     """The solver gave up, or had no more time."""
@@ -47,9 +50,14 @@ class Question:
     """When, by time.monotonic(), all answers must be there."""
 
     @cached_property
+    def context(self) -> Any:
+        """Where this question's terms live, alone: how z3 searches depends on what else there is, a proof must not."""
+        return self.z3.Context()
+
+    @cached_property
     def terms(self) -> dict[str, Any]:
         """An unbounded integer for each variable."""
-        return {name: self.z3.Int(name) for name in self.claim.domains}
+        return {name: self.z3.Int(name, self.context) for name in self.claim.domains}
 
     @cached_property
     def statement(self) -> Statement:
@@ -72,24 +80,33 @@ class Question:
         """What is given, and the claim's contrary."""
         return [*self.given, self.z3.Not(self.statement.then)]
 
-    def find(self, parts: list[Any], *, seconds: float) -> Values | None:
-        """Values for which all parts hold, None where there are none. Raises NoAnswerError."""
-        solver = self.z3.Solver()
-        left = min(seconds, self.end - time.monotonic())
-        solver.set("timeout", max(1, round(left * 1000)))
+    def find(self, parts: list[Any], *, effort: int) -> Values | None:
+        """Values for which all parts hold, None where there are none. Raises NoAnswerError.
+
+        `effort` is in z3's own units, so that the answer does not depend on how busy the machine is.
+        """
+        for seed in SEEDS:
+            solver = self._solver(parts, effort, seed)
+            answer = solver.check()
+            if answer == self.z3.unsat:
+                return None
+            if answer == self.z3.sat:
+                return self._values(solver.model())
+        raise NoAnswerError(f"the solver gave up: {solver.reason_unknown()}")
+
+    def _solver(self, parts: list[Any], effort: int, seed: int) -> Any:
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise NoAnswerError("no time was left")
+        solver = self.z3.Solver(ctx=self.context)
+        solver.set(rlimit=effort, timeout=max(1, round(left * 1000)), random_seed=seed)
         solver.add(*parts)
-        answer = solver.check()
-        if answer == self.z3.unknown:
-            raise NoAnswerError(f"the solver gave up: {solver.reason_unknown()}")
-        if answer == self.z3.unsat:
-            return None
-        model = solver.model()
-        return {
-            name: model.eval(term, model_completion=True).as_long()
-            for name, term in self.terms.items()
-        }
+        return solver
+
+    def _values(self, model: Any) -> Values:
+        return {name: model.eval(term, model_completion=True).as_long() for name, term in self.terms.items()}
 
     def at(self, values: Values) -> bool:
         """The claim's terms at one point."""
-        pairs = [(self.terms[name], self.z3.IntVal(value)) for name, value in values.items()]
+        pairs = [(term, self.z3.IntVal(values[name], self.context)) for name, term in self.terms.items()]
         return bool(self.z3.is_true(self.z3.simplify(self.z3.substitute(self.statement.whole, *pairs))))
