@@ -20,9 +20,9 @@ from shardproof.case import Case
 from shardproof.case_file import encode
 from shardproof.engine import Engine, Verdict
 from shardproof.fault_models.registry import CORRECT, FaultModel
-from shardproof.finding import size
-from shardproof.hunt import Enough, Hunt, Quarry, drive
+from shardproof.hunt import Enough, Hunt, Quarry, drive, simplify
 from shardproof.profiles import PROFILES, Budget
+from shardproof.simpler import size
 
 WORLD_SIZES = tuple(range(1, 9))
 POOL_SIZE = max(WORLD_SIZES)
@@ -163,6 +163,7 @@ def _smallest(engine: Engine, seed: int, found: Verdict, seconds: float) -> Case
     hunt = Hunt(first, smaller, seconds)
     drive(hunt, engine.description, WORLD_SIZES, POOL_SIZE, seed)
     assert hunt.quarry is not None  # the same seed draws the same cases
+    simplify(hunt.quarry, smaller, WORLD_SIZES, seconds)
     return hunt.quarry.smallest.case
 
 

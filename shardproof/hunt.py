@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from shardproof.case import Case
 from shardproof.case_file import encode
-from shardproof.simpler import size
+from shardproof.simpler import simpler, size
 
 if TYPE_CHECKING:
     from shardproof.engine import Description, Verdict
@@ -102,6 +102,21 @@ class Hunt:
         if time.perf_counter() - quarry.began > self.shrink_seconds:
             raise Enough
         return quarry.still_broken(case, self.smaller)
+
+
+def simplify(
+    quarry: Quarry, judge: Callable[[Quarry, Case], Verdict | None], world_sizes: Collection[int], seconds: float
+) -> None:
+    """Go on from the smallest case so far, until no single step leads to a simpler one or the quarry's time is over."""
+    left = True
+    while left:
+        left = False
+        for case in simpler(quarry.smallest.case, world_sizes):
+            if time.perf_counter() - quarry.began > seconds:
+                return
+            if quarry.still_broken(case, judge):
+                left = True
+                break
 
 
 def drive(hunt: Hunt, description: Description, world_sizes: Collection[int], pool_size: int, seed: int) -> None:

@@ -30,11 +30,11 @@ from shardproof.events import (
 from shardproof.failure import failure_of
 from shardproof.features import required
 from shardproof.finding import Finding, Replays
-from shardproof.hunt import Enough, Hunt, Quarry, drive
+from shardproof.hunt import Enough, Hunt, Quarry, drive, simplify
 from shardproof.outcome import LawResult, PinnedResult, RunResult, Timings
 from shardproof.profiles import PROFILES, Budget
 from shardproof.results import Destination
-from shardproof.simpler import simpler, size
+from shardproof.simpler import size
 from shardproof.tally import Tally
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class _Run:
         for law in [slug for slug in self.tally.results if slug in self.pending]:
             quarry = Quarry(law, self.pending[law])
             with self._timed("shrinking"):
-                self._simplify(quarry)
+                simplify(quarry, self._smaller, plan.world_sizes, plan.budget.shrink_seconds)
             self._report(quarry)
         result = self._result(pinned)
         self._say(RunFinished(result))
@@ -161,24 +161,12 @@ class _Run:
         with self._timed("hunting"):
             drive(hunt, self.judge.description, plan.world_sizes, plan.pool_size, seed)
             if hunt.quarry:
-                self._simplify(hunt.quarry)
+                simplify(hunt.quarry, self._smaller, plan.world_sizes, plan.budget.shrink_seconds)
                 self.seconds["shrinking"] += time.perf_counter() - hunt.quarry.began
         self.seconds["hunting"] -= self.seconds["shrinking"] - before
         if hunt.quarry:
             self._report(hunt.quarry)
         return hunt.quarry is not None
-
-    def _simplify(self, quarry: Quarry) -> None:
-        """Step by step from the smallest case so far, until no single step leads to a simpler one."""
-        left = True
-        while left:
-            left = False
-            for case in simpler(quarry.smallest.case, self.plan.world_sizes):
-                if time.perf_counter() - quarry.began > self.plan.budget.shrink_seconds:
-                    return
-                if quarry.still_broken(case, self._smaller):
-                    left = True
-                    break
 
     def _enough(self) -> bool:
         spent = time.perf_counter() - self.began - self.seconds["shrinking"] - self.seconds["replaying"]
