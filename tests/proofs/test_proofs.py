@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import fields, replace
-
-import pytest
-import z3
-
-from reference import Run
-from shardproof.errors import CouldNotJudge
-from shardproof.proofs import CLAIMS, Claim, Formulas, Proof, prove
-from shardproof.proofs.claims import DOMAINS, Term
-from shardproof.proofs.formulas import Formula, definition
-from shardproof.proofs.logic import Statement
-from shardproof.proofs.proving import holds
-from tests.proofs import planted
+from shardproof.proofs import CLAIMS
+from shardproof.proofs.formulas import Formula
 
 BY_SLUG = {claim.slug: claim for claim in CLAIMS}
 
