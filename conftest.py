@@ -21,7 +21,7 @@ def _comes_by_itself() -> bool:
     return installed and not os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
 
 
-pytest_plugins = () if _comes_by_itself() else (_PLUGIN,)
+pytest_plugins = ("pytester",) if _comes_by_itself() else ("pytester", _PLUGIN)
 
 
 def _cores() -> int:

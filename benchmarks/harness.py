@@ -12,6 +12,7 @@ import time
 import unittest
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch.distributed as dist
@@ -33,7 +34,7 @@ class Spawned(MultiProcessTestCase):
         """Two ranks."""
         return WORLD_SIZE
 
-    def setUp(self) -> None:  # noqa: N802  # unittest's name
+    def setUp(self) -> None:  # unittest's name
         """Start the ranks."""
         super().setUp()
         self._spawn_processes()
@@ -86,7 +87,7 @@ def continuous_seconds() -> float:
             marks.append(time.perf_counter())
 
     _suite([Continuous(name) for name in names], Marking)
-    return statistics.median(later - earlier for earlier, later in zip(marks, marks[1:], strict=False))
+    return statistics.median(later - earlier for earlier, later in pairwise(marks))
 
 
 def ours_seconds(engine: Engine) -> tuple[float, float]:
@@ -122,14 +123,11 @@ def main(say: Callable[[str], None] = print) -> None:
         spawned = statistics.median(spawned_seconds() for _ in range(3))
         again, _ = ours_seconds(engine)
     ours = ran + judged
+    ms = 1e3
     say(f"named program at world size {WORLD_SIZE}, gpu_impl on gloo, medians of one run")
-    say(
-        f"  ours: run {ran * 1e3:.2f} ms + judge {judged * 1e3:.2f} ms = {ours * 1e3:.2f} ms (run, measured again: {again * 1e3:.2f} ms)"
-    )
-    say(
-        f"  MultiProcContinuousTest: {continuous * 1e3:.2f} ms a test = {continuous / ours:.2f} x ours (its checks included)"
-    )
-    say(f"  MultiProcessTestCase:    {spawned:.2f} s a test = {spawned / ours:.0f} x ours")
+    say(f"  ours: run {ran * ms:.2f} ms (again: {again * ms:.2f}) + judge {judged * ms:.2f} ms = {ours * ms:.2f} ms")
+    say(f"  MultiProcContinuousTest: {continuous * ms:.2f} ms a test, checks included = {continuous / ours:.2f} x ours")
+    say(f"  MultiProcessTestCase: {spawned:.2f} s a test = {spawned / ours:.0f} x ours")
     say(f"  engine ready after {started:.2f} s (torch's import, pool, description and 20 cases included)")
 
 

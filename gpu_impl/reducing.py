@@ -77,12 +77,12 @@ def _checked(state: State, id: str, grad: torch.Tensor) -> Parameter:
         raise TypeError(f'gradient of "{id}" is {type(grad).__name__}, expected a torch.Tensor')
     if tuple(grad.shape) != parameter.shape:
         raise ValueError(f'gradient of "{id}" has shape {tuple(grad.shape)}, expected {parameter.shape}')
-    pending = state.pending.get(parameter)
-    if pending is not None and pending.dtype != grad.dtype:
-        raise TypeError(f'gradient of "{id}" is {grad.dtype}, expected {pending.dtype} as accumulated before')
     wire = parameter.comm_dtype or grad.dtype
     if not torch.can_cast(added_in(grad.dtype), added_in(wire)):
         raise TypeError(f'gradient of "{id}" is {grad.dtype}, expected one that can be sent as {wire}')
+    pending = state.pending.get(parameter)
+    if pending is not None and pending.dtype != grad.dtype:
+        raise TypeError(f'gradient of "{id}" is {grad.dtype}, expected {pending.dtype} as accumulated before')
     return parameter
 
 

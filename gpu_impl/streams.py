@@ -6,11 +6,20 @@ CPU everything happens in program order and `ProgramOrder` has nothing to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A stream, or an event on one, and whether it belongs to a CUDA graph that is being captured."""
+
+    of: Any
+    captured: bool
 
 
 @dataclass(slots=True)
@@ -21,9 +30,9 @@ class Trace:
     events of readers that queue no more, after which it may be overwritten.
     """
 
-    ready: Any = None
-    free: list[Any] = field(default_factory=list)
-    readers: list[Any] = field(default_factory=list)
+    ready: Point | None = None
+    free: list[Point] = field(default_factory=list)
+    readers: list[Point] = field(default_factory=list)
 
 
 class Order(Protocol):
@@ -66,7 +75,12 @@ class ProgramOrder:
 
 
 class StreamOrder:
-    """CUDA: events order the streams among themselves."""
+    """CUDA: events order the streams among themselves.
+
+    A graph under capture cannot wait for events from outside it, and nothing outside can wait for events inside. It
+    need not: capturing starts on a device that has finished what was queued (torch.cuda.graph sees to that), and who
+    replays a graph orders it. So a point counts only for its own side.
+    """
 
     def __init__(self, device: torch.device) -> None:
         """One side stream for what is started ahead of its use."""
@@ -75,32 +89,49 @@ class StreamOrder:
 
     def writing(self, trace: Trace) -> None:
         """The current stream waits for every other reader's queue as it is now."""
-        current = torch.cuda.current_stream(self._device)
-        for event in (*trace.free, *(reader.record_event() for reader in trace.readers if reader != current)):
-            current.wait_event(event)
+        here = self._here()
+        self._finish(trace, [reader for reader in trace.readers if reader != here])
+        for event in trace.free:
+            self._follow(here, event)
         trace.free.clear()
 
     def wrote(self, trace: Trace) -> None:
         """The current stream is the writer, and may go on reading."""
-        current = torch.cuda.current_stream(self._device)
-        trace.ready, trace.readers = current.record_event(), [current]
+        here = self._here()
+        trace.ready, trace.readers = Point(here.of.record_event(), here.captured), [here]
 
     def reading(self, trace: Trace, memory: torch.Tensor) -> None:
         """A stream's first read waits for the writer and keeps the allocator from recycling the memory too early."""
-        current = torch.cuda.current_stream(self._device)
-        if current not in trace.readers:
-            current.wait_event(trace.ready)
-            memory.record_stream(current)
-            trace.readers.append(current)
+        here = self._here()
+        if here not in trace.readers:
+            self._follow(here, trace.ready)
+            memory.record_stream(here.of)
+            trace.readers.append(here)
 
     def idle(self, trace: Trace) -> None:
         """Turn readers into events."""
-        trace.free.extend(reader.record_event() for reader in trace.readers)
+        self._finish(trace, trace.readers)
         trace.readers.clear()
 
     def aside(self) -> AbstractContextManager[object]:
-        """The side stream."""
-        return torch.cuda.stream(self._side)
+        """The side stream; under capture the current one, which the graph knows."""
+        return nullcontext() if self._here().captured else torch.cuda.stream(self._side)
+
+    def _here(self) -> Point:
+        """The current stream."""
+        return Point(torch.cuda.current_stream(self._device), torch.cuda.is_current_stream_capturing())
+
+    def _finish(self, trace: Trace, readers: Sequence[Point]) -> None:
+        """Events after what these readers have queued until now."""
+        captured = torch.cuda.is_current_stream_capturing()
+        trace.free.extend(
+            Point(reader.of.record_event(), captured) for reader in readers if reader.captured == captured
+        )
+
+    def _follow(self, here: Point, event: Point | None) -> None:
+        """The current stream goes on after the event."""
+        if event is not None and event.captured == here.captured:
+            here.of.wait_event(event.of)
 
 
 def order_for(device: torch.device) -> Order:

@@ -93,9 +93,9 @@ class Bucketed:
 
     @property
     def owes(self) -> frozenset[str]:
-        """Ranks hold elements in order only inside one bucket."""
-        always = {laws.OWNED_EXACTLY_ONCE, laws.BOUNDARIES_DIVISIBLE, laws.LOGICAL_SIZE_CARRIED}
-        return frozenset(always | {laws.ORDER_KEPT} if len(self.edges) <= 2 else always)
+        """Ranks hold elements in order only inside one bucket; gaps shift a rank's part against its shard's start."""
+        always = laws.OWED_BY_ALL | {laws.OWNED_EXACTLY_ONCE}
+        return always | {laws.ORDER_KEPT} if len(self.edges) <= 2 else always
 
     def shard_numel(self, rank: int) -> int:
         """The rank's shares of all buckets, gaps included."""
@@ -140,7 +140,7 @@ class InBucket:
     index: int
 
     kind: ClassVar[str] = "bucket"
-    owes: ClassVar[frozenset[str]] = frozenset({laws.OWNED_EXACTLY_ONCE, laws.ORDER_KEPT, laws.LOGICAL_SIZE_CARRIED})
+    owes: ClassVar[frozenset[str]] = laws.OWED_BY_ALL | {laws.OWNED_EXACTLY_ONCE, laws.ORDER_KEPT}
 
     def __post_init__(self) -> None:
         """Check and keep a plain int."""

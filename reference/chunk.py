@@ -50,8 +50,8 @@ class Chunk:
     @property
     def owes(self) -> frozenset[str]:
         """Order is kept only where nothing lies outside the chunked dim; stored shards are of unequal numel."""
-        always = {laws.PADDING_MINIMAL, laws.OWNED_EXACTLY_ONCE, laws.EMPTY_SHARD_LEGAL, laws.LOGICAL_SIZE_CARRIED}
-        return frozenset(always | {laws.ORDER_KEPT} if self._outer <= 1 else always)
+        always = laws.OWED_BY_ALL | {laws.OWNED_EXACTLY_ONCE}
+        return always | {laws.ORDER_KEPT} if self._outer <= 1 else always
 
     def shard_shape(self, rank: int) -> tuple[int, ...]:
         """The shape of the rank's chunk."""

@@ -1,13 +1,12 @@
 """One index map after another: runs of a shard that was itself cut from a shard.
 
-All functions expect runs whose positions rise with their offsets (stride >= length, or one block), as layouts make.
+All functions expect what layouts make: runs by rising offset, whose positions rise with their offsets as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from operator import attrgetter
 
 from reference.arithmetic import clamp, min_
 from reference.runs import Run, block, joined, strided
@@ -45,7 +44,7 @@ def composed(outer: Sequence[Run], inner: Iterable[Run]) -> tuple[Run, ...]:
         for part in within(run, one.local, one.local + one.numel)
         for through in _through(one, part)
     )
-    return joined(sorted(found, key=attrgetter("local")))
+    return joined(found)
 
 
 def _below(run: Run, bound: int) -> int:

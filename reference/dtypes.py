@@ -175,7 +175,7 @@ _E4M3FN = np.array([_e4m3fn_value(code) for code in range(256)])
 
 def _e4m3fn_bits(values: Array, dtype: Dtype) -> Array:
     sizes = np.abs(values.astype(np.float64))
-    codes = np.minimum(np.searchsorted(_E4M3FN[:0x7F], sizes), 0x7E)
+    codes = np.searchsorted(_E4M3FN[:0x7F], sizes)  # past the largest number comes the code of NaN
     return np.where(values < 0, codes | 0x80, codes).astype(dtype.bits)
 
 

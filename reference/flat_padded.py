@@ -60,16 +60,11 @@ class FlatPadded:
     alignment: int = 1
 
     kind: ClassVar[str] = "flat_padded"
-    owes: ClassVar[frozenset[str]] = frozenset(
-        {
-            laws.PADDING_MINIMAL,
-            laws.OWNED_EXACTLY_ONCE,
-            laws.ORDER_KEPT,
-            laws.BOUNDARIES_DIVISIBLE,
-            laws.EMPTY_SHARD_LEGAL,
-            laws.LOGICAL_SIZE_CARRIED,
-        }
-    )
+    owes: ClassVar[frozenset[str]] = laws.OWED_BY_ALL | {
+        laws.OWNED_EXACTLY_ONCE,
+        laws.ORDER_KEPT,
+        laws.BOUNDARIES_DIVISIBLE,
+    }
 
     def __post_init__(self) -> None:
         """Check and keep plain ints, so that no NumPy integer can overflow in a formula."""

@@ -49,9 +49,7 @@ class Ragged:
     lengths: tuple[int, ...]
 
     kind: ClassVar[str] = "ragged"
-    owes: ClassVar[frozenset[str]] = frozenset(
-        {laws.PADDING_MINIMAL, laws.OWNED_EXACTLY_ONCE, laws.ORDER_KEPT, laws.LOGICAL_SIZE_CARRIED}
-    )
+    owes: ClassVar[frozenset[str]] = laws.OWED_BY_ALL | {laws.OWNED_EXACTLY_ONCE, laws.ORDER_KEPT}
 
     def __post_init__(self) -> None:
         """Check and keep plain ints."""

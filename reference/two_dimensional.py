@@ -31,9 +31,7 @@ class TwoDimensional:
     alignment: int = 1
 
     kind: ClassVar[str] = "two_dimensional"
-    owes: ClassVar[frozenset[str]] = frozenset(
-        {laws.PADDING_MINIMAL, laws.OWNED_EXACTLY_ONCE, laws.LOGICAL_SIZE_CARRIED}
-    )
+    owes: ClassVar[frozenset[str]] = laws.OWED_BY_ALL | {laws.OWNED_EXACTLY_ONCE}
 
     def __post_init__(self) -> None:
         """Check, and keep plain ints."""

@@ -6,7 +6,8 @@ import hashlib
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -110,7 +111,16 @@ class Engine:
 
     def renew(self) -> None:
         """Go on with fresh ranks: what one case left behind in a process cannot show in the next."""
-        self._drop_pools()
+        for pool in self._pools.values():
+            pool.renew()
+
+    def switch(self, name: str) -> None:
+        """Put another implementation under test, on the same ranks. Raises UsageError as the constructor does.
+
+        Only for one that needs the default group as little as the first did.
+        """
+        self._target = resolve(name)
+        self.description = self._describe(name)
 
     def laws(self) -> tuple[Law[Any], ...]:
         """The laws that apply: all but the promises that the implementation does not make."""
@@ -136,10 +146,11 @@ class Engine:
         return judge(law, evidence)
 
     def _run(self, case: Case, encoded: str, poison: int) -> Evidence:
-        payload = {"case": encoded, "target": self._target.target, "folder": str(self._folder), "poison": poison}
         members = sorted({rank for group in case.groups for rank in group.ranks})
-        reports = self._pool(case).run(f"{_ENTRY}:run_case", payload, ranks=members, deadline=self._deadline)
-        policy = next((r.value["policy"] for r in reports if _answered(r) and "policy" in r.value), None)
+        with self._place_for(case) as folder:
+            payload = {"case": encoded, "target": self._target.target, "folder": str(folder), "poison": poison}
+            reports = self._pool(case).run(f"{_ENTRY}:run_case", payload, ranks=members, deadline=self._deadline)
+        policy = next((r.value["policy"] for r in reports if _answered(r)), None)
         return Evidence(
             world_size=case.world_size,
             subjects=oracle.subjects(case),
@@ -147,6 +158,18 @@ class Engine:
             expected=oracle.expectations(case, policy, BACKEND_OF[self._device]),
             deadline=self._deadline,
         )
+
+    @contextmanager
+    def _place_for(self, case: Case) -> Iterator[Path]:
+        """A folder of the run's own where the case saves anything: what an earlier run saved must not be loaded."""
+        if all(operation.kind != "save" for operation in case.program):
+            yield self._folder
+            return
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _pool(self, case: Case | None) -> Pool:
         """One pool for every case, or one a world size where the default group is needed."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from shardproof.world_sizes import parse_world_sizes
+
 if TYPE_CHECKING:
     from shardproof.engine import Engine
 
@@ -15,13 +17,13 @@ Test = Callable[..., None]
 
 
 def given_cases(
-    implementation: str, *, world_sizes: Sequence[int] = (1, 2, 3, 4), examples: int = 100, only: Sequence[str] = ()
+    implementation: str, *, world_sizes: str = "1-4", examples: int = 100, only: Sequence[str] = ()
 ) -> Callable[[Test], Test]:
     """Decorate a test that takes `verdict`: it is called with the verdict of one drawn case after another.
 
-    `only` are slugs of the laws to judge (none: all that apply). Hypothesis makes a failing case smaller and prints
-    it; the test's other arguments are pytest's fixtures as usual. Raises UsageError, when the test runs, where
-    `implementation` is none.
+    `world_sizes` as on the command line; `only` are slugs of the laws to judge (none: all). Hypothesis makes a failing
+    case smaller and prints it; the test's other arguments are pytest's fixtures as usual. Raises UsageError for other
+    world sizes and, when the test runs, where `implementation` is none.
     """
 
     def decorate(test: Test) -> Test:
@@ -30,7 +32,9 @@ def given_cases(
 
         from shardproof.strategies import cases
 
-        pool_size = max(world_sizes)
+        sizes = parse_world_sizes(world_sizes, where="given_cases")
+        # A rank more than the largest group has lets every group start elsewhere than at rank 0.
+        pool_size = max(sizes) + 1
 
         def drawn(**arguments: Any) -> None:
             verdict = engine_of(implementation, pool_size).judge(arguments.pop("case"), only=only)
@@ -40,7 +44,7 @@ def given_cases(
         drawn.__qualname__ = test.__qualname__
         drawn.__signature__ = _with_case(test)  # type: ignore[attr-defined]  # how inspect is told of a signature
         strategy = st.deferred(
-            lambda: cases(engine_of(implementation, pool_size).description, world_sizes, pool_size=pool_size)
+            lambda: cases(engine_of(implementation, pool_size).description, sizes, pool_size=pool_size)
         )
         # A round trip to ranks is slow for Hypothesis, and the first one starts them.
         checked = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))(drawn)

@@ -1,48 +1,76 @@
-"""Implementations by name."""
+"""The implementations that are known by name, and how any other one is named. Nothing is imported to answer that."""
 
 from __future__ import annotations
 
-import importlib.util
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import MappingProxyType
 
 from shardproof.errors import UsageError
 from shardproof.names import nearest
 
-KNOWN: Mapping[str, str] = MappingProxyType({"gpu_impl": "gpu_impl"})
-"""Short names, and the `pkg.mod` or `pkg.mod:attr` that each stands for."""
-
+# What every rank runs, whatever is under test; imported once where ranks are born from.
 _RANK_SIDE = "shardproof.rank_side.entry"
-_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*(:[^\W\d]\w*(\.[^\W\d]\w*)*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an implementation is: `pkg.mod` or `pkg.mod:attr`, and the modules that ranks find imported."""
+    """Where an implementation is: `target` is "pkg.mod" or "pkg.mod:attr".
+
+    `preload` are modules that ranks find imported; they run no tensor operation when they are. `summary` is one line
+    for a list of names.
+    """
 
     target: str
     preload: tuple[str, ...]
+    summary: str
+
+
+KNOWN: Mapping[str, Target] = MappingProxyType(
+    {
+        "gpu_impl": Target(
+            "gpu_impl",
+            (_RANK_SIDE, "gpu_impl"),
+            "padded shards over NCCL or gloo, the implementation that comes with Shardproof",
+        ),
+        "fsdp2": Target(
+            "shardproof.adapters.fsdp2",
+            # torch imports its compiler in the first DTensor, which takes seconds.
+            (_RANK_SIDE, "shardproof.adapters.fsdp2", "torch._dynamo"),
+            "torch.distributed.fsdp.fully_shard, chunked along one dimension",
+        ),
+        "list_all_gather": Target(
+            "shardproof.adapters.list_all_gather",
+            (_RANK_SIDE,),
+            "the plain control: an all-gather into a list of buffers, two functions",
+        ),
+    }
+)
 
 
 def resolve(name: str) -> Target:
-    """A known name, or the place itself. Raises UsageError where it can be neither; nothing is imported here."""
-    target = KNOWN.get(name, name)
-    module = target.partition(":")[0]
-    if not _DOTTED.fullmatch(target) or not _is_there(module.partition(".")[0]):
-        raise UsageError(
-            f"there is no implementation {name!r}",
-            where="--impl",
-            expected=f"one of {', '.join(KNOWN)}, or pkg.mod, or pkg.mod:attr that Python can import from here",
-            todo=nearest(name, list(KNOWN)),
-        )
-    # Code we do not know may run tensor operations on import, after which no rank may be forked.
-    return Target(target, (_RANK_SIDE, module) if name in KNOWN else (_RANK_SIDE,))
+    """A known name, "pkg.mod:attr", "pkg.mod", or the name of a module at the top of the path.
+
+    Whether the target can be imported is found out on the ranks. Raises UsageError for anything else, with the known
+    names and the nearest of them.
+    """
+    if name in KNOWN:
+        return KNOWN[name]
+    if _names_an_object(name):
+        return Target(name, (_RANK_SIDE,), "")
+    raise UsageError(
+        f"there is no implementation {name!r}",
+        where="--impl",
+        expected=f"one of {', '.join(KNOWN)}, or pkg.mod:attr",
+        todo=nearest(name, tuple(KNOWN)),
+    )
 
 
-def _is_there(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(package) is not None
-    except (ImportError, ValueError):
+def _names_an_object(name: str) -> bool:
+    """Whether the name has the form of a module or an object in one; a single word must be a module that exists."""
+    module, colon, attribute = name.partition(":")
+    parts = [*module.split("."), *(attribute.split(".") if colon else ())]
+    if not all(part.isidentifier() for part in parts):
         return False
+    return bool(colon) or "." in module or find_spec(module) is not None

@@ -31,12 +31,9 @@ def loads(text: str | bytes, where: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=once)
     except json.JSONDecodeError as error:
-        raise refuse(
-            where,
-            f"{error.msg} at line {error.lineno} column {error.colno} of {error.lineno + error.doc.count(chr(10), error.pos)} lines",
-            "JSON",
-            "the file may be cut short; write it again",
-        ) from error
+        lines = 1 + error.doc.count("\n")
+        observed = f"{error.msg} at line {error.lineno} of {lines}, column {error.colno}"
+        raise refuse(where, observed, "JSON", "the file may be cut short; write it again") from error
     except RecursionError as error:
         raise refuse(where, "values nested too deeply", "at most six levels") from error
     except ValueError as error:  # bytes that are no UTF-8, a number of thousands of digits

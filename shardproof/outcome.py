@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from shardproof.failure import Failure
 from shardproof.finding import Finding
 
 if TYPE_CHECKING:
@@ -81,13 +82,18 @@ class RunResult:
     pinned: tuple[PinnedResult, ...] = ()
 
     @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The broken laws, each with the smallest case that shows it."""
+        return tuple(finding.failure for finding in self.findings)
+
+    @property
     def stale(self) -> tuple[Deviation, ...]:
         """Known deviations that no longer deviate."""
         return tuple(pinned.deviation for pinned in self.pinned if pinned.deviates is False)
 
     @property
     def outcome(self) -> RunOutcome:
-        """broken: a law is, or a known deviation is none any more; else whether enough was seen to say that all hold."""
+        """broken: a law is, or a known deviation is gone; else whether enough was seen to say that all hold."""
         if self.findings or self.stale:
             return "broken"
         judged = any(law.outcome != "not judged" for law in self.laws)

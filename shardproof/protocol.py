@@ -47,7 +47,12 @@ class Spec(Protocol):
 
 
 class Session(Protocol):
-    """The stateful form. Only `register` and `gather` are required; the rest is offered by being there."""
+    """The stateful form. Only `register` and `gather` are required; the rest is offered by being there.
+
+    Looked at beside the methods: `read(path)`, the whole parameters in a saved file by id; `scalars`, a mapping of
+    0-dim state that `save` writes and `load` restores; `counters`, a mapping of what the last `reduce` counted;
+    `profile()`, a context manager that gives a list, filled with a record of each operation when it ends.
+    """
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any]) -> None:
         """`layout` is the case's layout as a plain mapping: kind, alignment, dim, ..."""

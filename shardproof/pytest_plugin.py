@@ -70,6 +70,15 @@ class Ranks:
         return self.pool
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the conformance suite."""
+    group = parser.getgroup("shardproof")
+    group.addoption(
+        "--impl", default="gpu_impl", help="what shardproof.conformance judges: a known name or pkg.mod:attr"
+    )
+    group.addoption("--shardproof-profile", default="default", help="how long it searches: smoke, default or nightly")
+
+
 def entry_name(function: Callable[..., Any]) -> str:
     """The name under which ranks find a function: the file that defines it, and where in it."""
     file, name = inspect.getsourcefile(function), function.__qualname__

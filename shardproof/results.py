@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import platform
 import shlex
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -174,7 +173,9 @@ def read_saved(path: Path, index: int | None = None) -> Saved:
     value = loads(read_bytes(path), where)
     if not isinstance(value, dict) or "failures" not in value:
         if index is not None:
-            raise UsageError("a case file holds one case", where=where, observed=f"--index {index}", todo="leave it out")
+            raise UsageError(
+                "a case file holds one case", where=where, observed=f"--index {index}", todo="leave it out"
+            )
         return Saved(from_json(value, where))
     if value.get("version") != RESULTS_VERSION:
         raise refuse(f"{where}.version", show(value.get("version")), str(RESULTS_VERSION))
@@ -183,7 +184,9 @@ def read_saved(path: Path, index: int | None = None) -> Saved:
         raise UsageError("this run found no failure", where=where, todo="there is nothing to replay")
     at = index or 0
     if not 0 <= at < len(failures):
-        raise UsageError("there is no such failure", where=where, observed=str(at), expected=f"0 to {len(failures) - 1}")
+        raise UsageError(
+            "there is no such failure", where=where, observed=str(at), expected=f"0 to {len(failures) - 1}"
+        )
     place = f"{where}.failures[{at}]"
     failure = _checked(failures[at], place, dict)
     implementation = _checked(value.get("implementation"), f"{where}.implementation", dict)
@@ -195,7 +198,8 @@ def read_saved(path: Path, index: int | None = None) -> Saved:
     )
 
 
-def _checked(value: Any, where: str, kind: Callable[..., Any]) -> Any:
+def _checked(value: Any, where: str, kind: type) -> Any:
     if type(value) is not kind:
-        raise refuse(where, show(value), {list: "a list", dict: "an object", str: "a text"}[kind])
+        names = {"list": "a list", "dict": "an object", "str": "a text"}
+        raise refuse(where, show(value), names[kind.__name__])
     return value

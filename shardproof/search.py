@@ -1,8 +1,8 @@
 """Looks for the smallest case that breaks each law.
 
-Whole programs go to the ranks, which never draw: with a driver on every rank, the first failure that one rank sees would
-put all later draws out of step. Hunts follow one another until one finds no law that was not known to be broken, or the
-budget is spent.
+Whole programs go to the ranks, which never draw: with a driver on every rank, the first failure that one rank sees
+would put all later draws out of step. Hunts follow one another until one finds no law that was not known to be broken,
+or the budget is spent.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 # A smallest case that does not show its law on fresh ranks is tried so often in all.
 _REPLAYS = 5
+# How many times its seconds a run may take where a required kind of case was not drawn in them.
+_PATIENCE = 4
 
 
 class Judge(Protocol):
@@ -165,7 +167,16 @@ class _Run:
 
     def _enough(self) -> bool:
         spent = time.perf_counter() - self.began - self.seconds["shrinking"] - self.seconds["replaying"]
-        return self.tally.cases >= self.plan.budget.examples or spent >= self.plan.budget.seconds
+        if self.tally.cases >= self.plan.budget.examples:
+            return True
+        # A slow machine gets more time before the run is given up as one that saw too little.
+        patience = _PATIENCE if self._missing() else 1
+        return spent >= self.plan.budget.seconds * patience
+
+    def _missing(self) -> list[str]:
+        """The kinds of case without which the run says nothing and that were not drawn so far."""
+        needed = required(self.judge.description, self.plan.world_sizes, self.plan.pool_size)
+        return sorted(feature for feature in needed if not self.tally.features[feature])
 
     def _first(self, case: Case) -> tuple[str, Verdict] | None:
         """A drawn case: the first law that it breaks and that was not reported."""
@@ -236,7 +247,7 @@ class _Run:
         laws = [replace(law, broken=law.law in self.findings) for law in tally.results.values()]
         unpromised = [slug for slug in plan.only if slug not in tally.results]
         laws += [LawResult(slug, reason=f"{description.name} does not promise it") for slug in unpromised]
-        needed = required(description, plan.world_sizes, plan.pool_size) if plan.cases is None else ()
+        missing = self._missing() if plan.cases is None else ()
         drawing = self.seconds["hunting"] - tally.running - tally.judging
         return RunResult(
             description=description,
@@ -245,7 +256,7 @@ class _Run:
             seed=plan.seed,
             laws=tuple(laws),
             features=dict(sorted(tally.features.items())),
-            missing=tuple(sorted(feature for feature in needed if not tally.features[feature])),
+            missing=tuple(missing),
             cases=tally.cases,
             unknown_cases=tally.unknown,
             shrink_cases=self.shrink_cases,

@@ -1,4 +1,4 @@
-"""Whether our own packages are the ones that Python finds: their names are plain words, which a checkout may use too."""
+"""Whether our own packages are the ones that Python finds: a checkout may use their plain names for something else."""
 
 from __future__ import annotations
 

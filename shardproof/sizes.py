@@ -1,4 +1,4 @@
-"""Sizes and shapes where sharding code goes wrong: around multiples of the world size, none, one, primes, powers of two."""
+"""Sizes and shapes where sharding code goes wrong: near multiples of the world size, 0, 1, primes, powers of two."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from reference import DTYPES
 from shardproof.backends import CARRIES, REDUCES
-from shardproof.case import Case, Delay, Divergence, Group, LayoutSpec, Operation, Parameter
+from shardproof.case import Case, Delay, Divergence, GradBuffer, Group, LayoutSpec, Operation, Parameter
 from shardproof.layouts import MODELLED
 from shardproof.programs import Segment, program, segments
 from shardproof.sizes import Form, forms, numels
@@ -61,12 +61,12 @@ class _Tables:
     gradient_dtypes: frozenset[str]
     traits: tuple[_Trait | None, ...]
     segments: tuple[Segment | None, ...]
-    divergences: tuple[Callable[[Draw, int, Sequence[Parameter]], Divergence] | None, ...]
+    divergences: tuple[_Differs | None, ...]
     elsewhere: tuple[int, ...]
 
 
 def _tables(description: Description, world_sizes: Sequence[int], pool_size: int) -> _Tables:
-    whole_pool = description.needs_default_group
+    whole_pool, carried = description.needs_default_group, CARRIES[description.backend]
     elsewhere = () if whole_pool else tuple(world_sizes)
     gradients = frozenset(name for name in REDUCES[description.backend] if DTYPES[name].kind == "float")
     session = description.form == "session"
@@ -76,9 +76,7 @@ def _tables(description: Description, world_sizes: Sequence[int], pool_size: int
         world_sizes=_weighted({size: _WEIGHTS.get(size, 1) for size in world_sizes}),
         placements={size: _placements(size, size if whole_pool else pool_size) for size in world_sizes},
         layouts=_layouts(description),
-        dtypes=_weighted(
-            {name: _DTYPE_WEIGHTS.get(name, 1) for name in DTYPES if name in CARRIES[description.backend]}
-        ),
+        dtypes=_weighted({name: _DTYPE_WEIGHTS.get(name, 1) for name in DTYPES if name in carried}),
         gradient_dtypes=gradients,
         traits=(None,) * len(_TRAITS) + (_TRAITS if session else tuple(t for t in _TRAITS if t is not _tied)),
         segments=(None,) * len(found) + found,
@@ -146,15 +144,15 @@ def _case(draw: Draw, tables: _Tables) -> Case:
     main = Group("main", ranks)
     if differs is not None:
         # What follows a refusal is never performed, and after a wrong acceptance it would hang.
-        divergence = differs(draw, world_size, parameters)
+        divergence = _divergence(draw, differs, world_size, parameters)
         return Case((main,), parameters, (Operation("register"),), layout, (divergence,))
     operations = _operations(draw, tables, parameters)
-    groups = (main,)
+    groups = [main]
     if any(operation.group == "other" for operation in operations):
         others = [size for size in tables.elsewhere if size != world_size]
-        groups += (Group("other", tuple(range(_pick(draw, "other world size", others)))),)
+        groups.append(Group("other", tuple(range(_pick(draw, "other world size", others)))))
     return Case(
-        groups,
+        tuple(groups),
         parameters,
         operations,
         layout,
@@ -197,17 +195,24 @@ def _parameter(
 _Trait = Callable[[Parameter, Sequence[Parameter]], Parameter]
 
 
-def _transposed(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # every trait's form
+def _alone(change: Callable[[Parameter], Parameter]) -> _Trait:
+    """A trait that does not depend on the parameters drawn before."""
+    return lambda p, _: change(p)
+
+
+def _transposed(p: Parameter) -> Parameter:
     """The same memory read with its dimensions in reverse."""
+    if len(p.shape) < 2:
+        return _columns(p)
     strides, step = [], 1
     for size in p.shape:
         strides.append(step)
         step *= max(size, 1)
-    return replace(p, strides=tuple(strides)) if len(p.shape) > 1 else _columns(p, earlier)
+    return replace(p, strides=tuple(strides))
 
 
-def _columns(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
-    """Some columns of a wider matrix: the last dimension is every other element of rows twice as long and one more."""
+def _columns(p: Parameter) -> Parameter:
+    """Some columns of a wider matrix: every other element of rows twice as long and one more."""
     if not p.shape:
         return replace(p, storage_offset=1)
     strides, step = [2], 2 * max(p.shape[-1], 1) + 1
@@ -217,38 +222,8 @@ def _columns(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: 
     return replace(p, strides=tuple(strides))
 
 
-def _row_slice(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
-    return replace(p, storage_offset=3)
-
-
-def _odd_start(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
-    return replace(p, storage_offset=1)
-
-
-def _strided_slice(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:
-    return replace(_transposed(p, earlier), storage_offset=1)
-
-
-def _frozen(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
-    return replace(p, frozen=True)
-
-
-def _partition_grad(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
-    return p if p.frozen else replace(p, grad_buffer="partition")
-
-
-def _absent_grad(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
-    return p if p.frozen else replace(p, grad_buffer="absent")
-
-
-def _wide_grad(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
-    """Gradients of a half-precision parameter kept in float32."""
-    return replace(p, grad_dtype="float32") if p.dtype in ("bfloat16", "float16") else p
-
-
-def _narrow_comm(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:  # noqa: ARG001  # every trait's form
-    """Gradients of a float32 parameter sent in bfloat16."""
-    return replace(p, comm_dtype="bfloat16") if p.dtype == "float32" else p
+def _grad_buffer(kind: GradBuffer) -> _Trait:
+    return _alone(lambda p: p if p.frozen else replace(p, grad_buffer=kind))
 
 
 def _tied(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:
@@ -257,16 +232,17 @@ def _tied(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:
 
 
 _TRAITS: tuple[_Trait, ...] = (
-    _odd_start,
-    _row_slice,
-    _transposed,
-    _columns,
-    _strided_slice,
-    _frozen,
-    _absent_grad,
-    _partition_grad,
-    _wide_grad,
-    _narrow_comm,
+    _alone(lambda p: replace(p, storage_offset=1)),
+    _alone(lambda p: replace(p, storage_offset=3)),
+    _alone(_transposed),
+    _alone(_columns),
+    _alone(lambda p: replace(_transposed(p), storage_offset=1)),
+    _alone(lambda p: replace(p, frozen=True)),
+    _grad_buffer("absent"),
+    _grad_buffer("partition"),
+    # Gradients of a half-precision parameter kept in float32, and those of a float32 parameter sent in half of it.
+    _alone(lambda p: replace(p, grad_dtype="float32") if p.dtype in ("bfloat16", "float16") else p),
+    _alone(lambda p: replace(p, comm_dtype="bfloat16") if p.dtype == "float32" else p),
     _tied,
 )
 
@@ -280,49 +256,55 @@ def _delays(draw: Draw, world_size: int, operations: Sequence[Operation]) -> tup
     return (Delay(rank, at, milliseconds),)
 
 
-def _on_one_rank(
-    make: Callable[[int, Draw, Parameter, Sequence[Parameter]], Divergence],
-) -> Callable[[Draw, int, Sequence[Parameter]], Divergence]:
-    """A divergence of one drawn parameter on one drawn rank, the last rank first: it owns the padding."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a divergence is: one rank, and one of the case's parameters."""
 
-    def differs(draw: Draw, world_size: int, parameters: Sequence[Parameter]) -> Divergence:
-        rank = _pick(draw, "divergent rank", range(world_size - 1, -1, -1))
-        parameter = _pick(draw, "divergent parameter", parameters)
-        return make(rank, draw, parameter, parameters)
-
-    return differs
+    rank: int
+    parameter: Parameter
+    parameters: Sequence[Parameter]
 
 
-def _other_shape(rank: int, draw: Draw, p: Parameter, parameters: Sequence[Parameter]) -> Divergence:  # noqa: ARG001  # every divergence's form
-    """One element more, fewer elements, dimensions in reverse, or one dimension more."""
-    flat = (p.numel + 1,) if len(p.shape) < 2 else (*p.shape[:-1], p.shape[-1] + 1)
-    others = [flat, (max(p.numel - 1, 0),), p.shape[::-1], (1, *p.shape)]
-    return Divergence(rank, "shape", p.id, _pick(draw, "other shape", [s for s in others if s != p.shape] * 2))
+_Differs = Callable[[Draw, _Place], Divergence]
 
 
-def _other_dtype(rank: int, draw: Draw, p: Parameter, parameters: Sequence[Parameter]) -> Divergence:  # noqa: ARG001  # every divergence's form
-    """Another dtype: one of the same size among them, which only a comparison of dtypes can tell."""
-    others = [name for name in ("int32", "float32", "bfloat16", "float16") if name != p.dtype]
-    return Divergence(rank, "dtype", p.id, _pick(draw, "other dtype", others))
+def _divergence(draw: Draw, differs: _Differs, world_size: int, parameters: Sequence[Parameter]) -> Divergence:
+    """A divergence on a drawn rank, the last rank first: that one owns the padding."""
+    rank = _pick(draw, "divergent rank", range(world_size - 1, -1, -1))
+    return differs(draw, _Place(rank, _pick(draw, "divergent parameter", parameters), parameters))
 
 
-def _other_shard(rank: int, draw: Draw, p: Parameter, parameters: Sequence[Parameter]) -> Divergence:  # noqa: ARG001  # every divergence's form
-    return Divergence(rank, "shard_numel", p.id, _pick(draw, "shard difference", (1, 2, 64)))
+def _shape(draw: Draw, at: _Place) -> Divergence:
+    """One element more, one fewer, dimensions in reverse, or one dimension more."""
+    p = at.parameter
+    longer = (p.numel + 1,) if len(p.shape) < 2 else (*p.shape[:-1], p.shape[-1] + 1)
+    others = [shape for shape in (longer, (max(p.numel - 1, 0),), p.shape[::-1], (1, *p.shape)) if shape != p.shape]
+    return Divergence(at.rank, "shape", p.id, _pick(draw, "other shape", others))
 
 
-_DIVERGENCES = tuple(
-    _on_one_rank(make)
-    for make in (
-        _other_shape,
-        _other_shape,
-        _other_dtype,
-        _other_shard,
-        lambda rank, draw, p, parameters: Divergence(rank, "id", p.id, f"{p.id}-elsewhere"),  # noqa: ARG005  # as above
-        lambda rank, draw, p, parameters: Divergence(rank, "missing", p.id),  # noqa: ARG005  # as above
-        lambda rank, draw, p, parameters: Divergence(rank, "extra", value=(3,)),  # noqa: ARG005  # as above
-        lambda rank, draw, p, parameters: Divergence(rank, "refuses"),  # noqa: ARG005  # as above
-        lambda rank, draw, p, parameters: (  # noqa: ARG005  # as above
-            Divergence(rank, "order") if len(parameters) > 1 else Divergence(rank, "extra", value=(2, 2))
-        ),
-    )
+def _dtype(draw: Draw, at: _Place) -> Divergence:
+    """Another dtype, one of the same size among them, which only a comparison of dtypes can tell."""
+    others = [name for name in ("int32", "float32", "bfloat16", "float16") if name != at.parameter.dtype]
+    return Divergence(at.rank, "dtype", at.parameter.id, _pick(draw, "other dtype", others))
+
+
+def _shard(draw: Draw, at: _Place) -> Divergence:
+    return Divergence(at.rank, "shard_numel", at.parameter.id, _pick(draw, "shard difference", (1, 2, 64)))
+
+
+def _order(_: Draw, at: _Place) -> Divergence:
+    """Another order, where there are two to be ordered."""
+    return Divergence(at.rank, "order") if len(at.parameters) > 1 else Divergence(at.rank, "extra", value=(2, 2))
+
+
+_DIVERGENCES: tuple[_Differs, ...] = (
+    _shape,
+    _shape,
+    _dtype,
+    _shard,
+    _order,
+    lambda _, at: Divergence(at.rank, "id", at.parameter.id, f"{at.parameter.id}-elsewhere"),
+    lambda _, at: Divergence(at.rank, "missing", at.parameter.id),
+    lambda _, at: Divergence(at.rank, "extra", value=(3,)),
+    lambda _, at: Divergence(at.rank, "refuses"),
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Tally:
-    """One run's counts. `laws` are those that are judged; `smallest` is, for each broken one, a verdict that shows it."""
+    """One run's counts. `laws` are those that are judged."""
 
     laws: Sequence[Law[Any]]
     deviations: Sequence[Deviation]

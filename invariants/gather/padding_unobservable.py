@@ -16,7 +16,7 @@ def check(item: Twice) -> Iterator[Violation]:
     """The same steps end the same way and return the same bits and numbers under both poisons."""
     again = {step.index: step for step in item.again.steps}
     for step in item.story.steps:
-        if step.index in again:
+        if step.index in again and step.index < item.until:
             yield from _differences(step, again[step.index])
     if item.story.ended != item.again.ended and not item.again.steps:
         observed = f"the rank {item.again.ended} under another poison"

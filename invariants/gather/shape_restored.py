@@ -26,7 +26,7 @@ LAW: Law[Result] = Law(
     sentence="A gathered parameter has its own shape: a scalar no dims, a dim of size 0 still a dim.",
     why="A flat or padded tensor holds the right bits in the wrong form, and broadcasting can hide that until it "
     "matters.",
-    rows=("G12", "C1"),
+    rows=("G12", "L8", "R2"),
     needs=("gather",),
     over=over,
     check=check,

@@ -56,7 +56,7 @@ LAW: Law[Claims] = Law(
     sentence="Each element of the parameter is stored on exactly one rank, once.",
     why="An element that no rank stores is never updated and comes back as whatever lay in the buffer; one that two "
     "ranks store is updated twice or differently. Floor division and starts past the end are the usual ways there.",
-    rows=("L1", "L2", "L6"),
+    rows=("L1", "L2", "L6", "G15"),
     needs=("layout",),
     over=lambda evidence: (item for item in claims(evidence) if "owned-exactly-once" in item.layout.owes),
     check=check,

@@ -26,7 +26,7 @@ LAW: Law[Claims] = Law(
     sentence="A shard is as long as its part of the parameter and the layout's rounding make it, and no longer.",
     why="Every element of padding is stored, sent and received on every step. Lengths that are computed in floating "
     "point, or padded twice, still look right on small parameters.",
-    rows=("L5", "G16"),
+    rows=("L5", "G15", "G16"),
     needs=("layout",),
     over=claims_owing("padding-minimal"),
     check=check,

@@ -18,7 +18,9 @@ def check(item: Warm) -> Iterator[Violation]:
     """Every storage received into was received into before."""
     fresh = item.into - item.before
     if fresh:
-        yield breach(LAW, item, f"{len(fresh)} new buffers in a repeated {item.step.kind}", "buffers used before")
+        yield breach(
+            LAW, item, f"new buffers in a repeated {item.step.kind}: {len(fresh)}", "none, only buffers used before"
+        )
 
 
 LAW: Law[Warm] = Law(

@@ -12,7 +12,7 @@ def check(item: Warm) -> Iterator[Violation]:
     """No tensor copy beside the collective."""
     cost = item.step.cost
     if cost.copies:
-        yield breach(LAW, item, f"{cost.copies} copies of {cost.copied_bytes} bytes in {item.step.kind}", "no copy")
+        yield breach(LAW, item, f"copies in {item.step.kind}: {cost.copies}, of {cost.copied_bytes} bytes", "none")
 
 
 LAW: Law[Warm] = Law(

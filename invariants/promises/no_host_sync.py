@@ -11,7 +11,7 @@ from invariants.views import Warm, breach, warm
 def check(item: Warm) -> Iterator[Violation]:
     """No value was read back."""
     if item.step.cost.syncs:
-        observed = f"{item.step.cost.syncs} values read back by the host in {item.step.kind}"
+        observed = f"values read back by the host in {item.step.kind}: {item.step.cost.syncs}"
         yield breach(LAW, item, observed, "none")
 
 

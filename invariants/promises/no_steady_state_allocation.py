@@ -12,7 +12,7 @@ def check(item: Warm) -> Iterator[Violation]:
     """No fresh tensor."""
     cost = item.step.cost
     if cost.allocations:
-        observed = f"{cost.allocations} allocations of {cost.allocated_bytes} bytes in a repeated {item.step.kind}"
+        observed = f"allocations in a repeated {item.step.kind}: {cost.allocations}, of {cost.allocated_bytes} bytes"
         yield breach(LAW, item, observed, "none, the buffers are there")
 
 

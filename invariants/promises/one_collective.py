@@ -20,7 +20,7 @@ def check(item: Warm) -> Iterator[Violation]:
     allowed = len(item.dtypes) if step.kind == "prefetch" else len(step.parameters)
     if len(step.cost.calls) > allowed:
         ops = ", ".join(call.op for call in step.cost.calls)
-        observed = f"{len(step.cost.calls)} collectives ({ops}) for {len(step.parameters)} parameters"
+        observed = f"collectives for parameters {', '.join(step.parameters)}: {len(step.cost.calls)} ({ops})"
         yield breach(LAW, item, observed, f"at most {allowed}")
 
 

@@ -25,7 +25,9 @@ class Empty:
 def over(evidence: Evidence) -> Iterator[Empty]:
     """Reduces and norms over parameters with an empty shard."""
     for item in reductions(evidence):
-        if _empty_somewhere(item.subject, item.step.world_size):
+        # A reduce that failed may have failed for any of its parameters.
+        ids = item.step.parameters if item.failed else (item.subject.id,)
+        if any(_empty_somewhere(evidence.subjects[id], item.step.world_size) for id in ids if id in evidence.subjects):
             owned = item.layout.owned(item.step.rank)
             yield Empty(item.step, item.subject, item.seen.bits if item.seen and not owned else b"")
     for scalar in _NORMS(evidence):

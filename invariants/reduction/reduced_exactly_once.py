@@ -19,7 +19,7 @@ LAW: Law[Reduced] = Law(
     sentence="A reduced shard holds every rank's gradient exactly once, element by element.",
     why="A tied parameter whose hook fires twice is reduced twice, a tensor larger than the bucket may never be, and a "
     "boundary that is off by one gives ranks each other's gradients.",
-    rows=("N4", "N5", "L6", "N1"),
+    rows=("N1", "N4", "N5", "N6", "L6"),
     needs=("reduce",),
     over=reductions,
     check=check,

@@ -25,7 +25,7 @@ LAW: Law[Result] = Law(
     sentence="A saved artefact holds each parameter in its logical shape and dtype, without padding.",
     why="Padding depends on the world size, so an artefact that holds it fits one world only. Stripping it by rule, "
     "not by size, removes elements that belong to the parameter.",
-    rows=("C1", "C6", "L8"),
+    rows=("C1", "C2", "C4", "C6", "L8"),
     needs=("save",),
     over=saved,
     check=check,

@@ -31,7 +31,7 @@ LAW: Law[Result] = Law(
     sentence="From W ranks to W' ranks and back, every element is what it was.",
     why="Where padded and compact index spaces are mixed up, parameters after the first padded one are read from wrong "
     "offsets. A resumed run then starts from values that were never trained.",
-    rows=("C3", "C5", "L4"),
+    rows=("C2", "C3", "C5", "L4", "G11"),
     needs=("save", "load"),
     over=over,
     check=check,

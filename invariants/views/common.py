@@ -10,7 +10,7 @@ from invariants.evidence import Evidence, Step, Subject
 from invariants.law import Law, Violation
 from invariants.once import once
 
-_LONGEST = 200
+_LONGEST = 100
 
 
 class Located(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from invariants.evidence import Evidence, Held, RankStory, Step, Subject
 from invariants.once import picker
-from invariants.views.common import all_steps, steps_of
+from invariants.views.common import all_steps, demanded_until, steps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,11 @@ def freed(evidence: Evidence) -> Iterator[Freed]:
 
 @dataclass(frozen=True, slots=True)
 class Twice:
-    """One rank's story of the same case under two kinds of poison."""
+    """One rank's story of the same case under two kinds of poison; from step `until` on nothing is demanded."""
 
     story: RankStory
     again: RankStory
+    until: int
 
 
 @picker
@@ -77,4 +78,4 @@ def twice(evidence: Evidence) -> Iterator[Twice]:
         others = {story.pool_rank: story for story in evidence.second.ranks}
         for story in evidence.ranks:
             if story.pool_rank in others:
-                yield Twice(story, others[story.pool_rank])
+                yield Twice(story, others[story.pool_rank], demanded_until(evidence))

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 _ROOMY = 8
 
 
-def check(  # noqa: PLR0913  # one parameter an option
-    impl: Annotated[str, typer.Option(help="A known implementation (see `impls`), pkg.mod, or pkg.mod:attr.")] = "gpu_impl",
+def check(  # noqa: PLR0913, PLR0917  # one parameter an option; typer passes them by name
+    impl: Annotated[
+        str, typer.Option(help="A known implementation (see `impls`), pkg.mod, or pkg.mod:attr.")
+    ] = "gpu_impl",
     device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda where a GPU can be used.")] = None,
     world_sizes: Annotated[str, typer.Option(help='World sizes, such as "1-8" or "1,2,4".')] = "1-8",
     profile: Annotated[str, typer.Option(help=f"How much it may cost: {', '.join(PROFILES)}.")] = "default",

@@ -8,8 +8,8 @@ of a parameter    numel, shape, ndim, dim_size (of the chunked dimension), dtype
                   storage_offset, frozen, tied, grad_buffer
 of the violation  operation (its kind, or ""), observed, expected (texts)
 
-A parameter's facts are those of the parameter that the violation names; where it names none, the condition applies if it
-does for any parameter.
+A parameter's facts are those of the parameter that the violation names; where it names none, the condition applies if
+it does for any parameter.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from invariants import Violation
@@ -159,7 +160,7 @@ _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
 def _term(node: ast.expr) -> Term:  # one answer a kind of node
     match node:
         case ast.Constant(value=bool() | int() | str() as value):
-            return lambda facts: value
+            return lambda _: value
         case ast.Name(id=name) if name in NAMES:
             return operator.itemgetter(name)
         case ast.Name(id=name):
@@ -177,7 +178,7 @@ def _term(node: ast.expr) -> Term:  # one answer a kind of node
             term = _term(operand)
             return lambda facts: not term(facts)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as value)):
-            return lambda facts: -value
+            return lambda _: -value
         case ast.BinOp(op=op, left=left, right=right) if type(op) in _BINARY:
             return _joined(_BINARY[type(op)], _term(left), _term(right))
         case ast.Compare(left=left, ops=ops, comparators=rights) if all(type(op) in _BINARY for op in ops):
@@ -191,7 +192,5 @@ def _joined(join: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
 
 def _comparison(left: ast.expr, ops: list[ast.cmpop], rights: list[ast.expr]) -> Term:
     terms = [_term(node) for node in (left, *rights)]
-    pairs = [
-        _joined(_BINARY[type(op)], *both) for op, both in zip(ops, zip(terms, terms[1:], strict=False), strict=True)
-    ]
+    pairs = [_joined(_BINARY[type(op)], *both) for op, both in zip(ops, pairwise(terms), strict=True)]
     return lambda facts: all(pair(facts) for pair in pairs)

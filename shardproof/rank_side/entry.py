@@ -42,7 +42,10 @@ def describe(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) 
 
 
 def run_case(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
-    """Perform a case's program: the packed steps, their tensors' bytes, and (rank 0 of the main group) the policy."""
+    """Perform a case's program: the packed steps, their tensors' bytes, and the policy.
+
+    Every rank tells the policy, which is the same everywhere, because any of them may be lost.
+    """
     case = decode_trusted(payload["case"])
     loaded = load(payload["target"])
     state = State(
@@ -60,13 +63,11 @@ def run_case(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) 
             context.group(group.ranks)
     steps = list(perform(state, context.note))
     packed, tensors = pack(steps)
-    value: dict[str, Any] = {"steps": packed}
-    if context.rank == case.main.ranks[0]:
-        value["policy"] = _policy(loaded, case)
+    value: dict[str, Any] = {"steps": packed, "policy": _policy(loaded, case)}
     if steps and steps[-1].outcome != "done":
         # Raised, so that the pool knows peers may wait for this rank; an unfinished prefetch may still be under way.
         in_flight = any(step.kind == "prefetch" for step in steps)
-        raise Failed(value, tensors, contained=not in_flight)
+        raise Failed(value, tensors, contained=not in_flight) from RuntimeError(steps[-1].error)
     return value, tensors
 
 

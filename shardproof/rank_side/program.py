@@ -82,10 +82,19 @@ def perform(state: State, note: Callable[[int], None]) -> Iterator[Step]:
             if (rank, index) in delays:
                 time.sleep(delays[rank, index] / 1000)
             state.index = index
-            step = _step(state, operation, rank, len(group.ranks))
+            try:
+                step = _step(state, operation, rank, len(group.ranks))
+            except _NothingSaved:
+                return
             yield step
             if step.outcome != "done":
+                if any(later.kind == "save" for later in case.program[index:]):
+                    _stopped(state, state.pool_rank).touch()
                 return
+
+
+class _NothingSaved(BaseException):  # no error of this rank, and nothing that an operation may catch
+    """What this rank was to load is never saved, because a saving rank had stopped before."""
 
 
 def _step(state: State, operation: Operation, rank: int, world_size: int) -> Step:
@@ -139,6 +148,8 @@ def _look_at(kept: Kept) -> Held:
 
 def _first_wrong(kept: Kept) -> int | None:
     """The first element that differs from what was handed out, None where all are the same."""
+    if kept.tensor.numel() and not kept.tensor.untyped_storage().nbytes():
+        return 0  # its memory was given back under it: what lies there now may be anybody's
     now = raw_bytes(kept.tensor)
     if now == kept.bits:
         return None
@@ -267,7 +278,15 @@ def _release(state: State, operation: Operation, ids: Sequence[str]) -> Findings
         session.trim()
     holding = {kept.parameter for kept in state.kept}
     watched = [id for id in ids if id in state.storages and id not in holding]
-    return {"freed": {id: state.storages[id].expired() for id in watched}, "profile": _records(records)}
+    return {"freed": {id: _gone(state.storages[id]) for id in watched}, "profile": _records(records)}
+
+
+def _gone(storage: StorageWeakRef) -> bool:
+    """Whether a storage's memory is gone: with the storage, or from it (some free by resizing to nothing)."""
+    if storage.expired():  # type: ignore[no-untyped-call]  # torch left it unannotated
+        return True
+    alive = torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
+    return alive is None or not alive.nbytes()
 
 
 def _profiled(session: Any) -> AbstractContextManager[Sequence[Any]]:
@@ -317,7 +336,8 @@ def _reduce(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
         )
     cost = state.observer.cost()
     results = {id: see(_checked(reduced[id], f"reduce[{id!r}]", state.device)) for id in grads}
-    return {"results": results, "cost": cost, **_inputs(grads)}
+    counters = {name: int(count) for name, count in getattr(state.sessions[operation.group], "counters", {}).items()}
+    return {"results": results, "cost": cost, "counters": counters, **_inputs(grads)}
 
 
 def _inputs(grads: Mapping[str, Guarded]) -> Findings:
@@ -337,6 +357,7 @@ def _save(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  
     path = state.folder / "saved"
     with state.observer:
         session.save(str(path))
+    _marker(state, state.index, state.pool_rank).touch()
     found: Findings = {"cost": state.observer.cost(), "scalars": _scalars(session)}
     if callable(getattr(session, "read", None)):
         found["results"] = {id: see(tensor) for id, tensor in session.read(str(path)).items()}
@@ -353,9 +374,35 @@ def _load(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
     if operation.group not in state.sessions:
         _register(state, operation, ids)
     session = state.sessions[operation.group]
+    _await_save(state, operation)
     with state.observer:
         session.load(str(state.folder / "saved"))
     return {"available": _availability(session, ids), "scalars": _scalars(session)}
+
+
+def _marker(state: State, index: int, pool_rank: int) -> Path:
+    """There once this rank's save, operation number `index`, came back."""
+    return state.folder / f"saved-{index}-{pool_rank}"
+
+
+def _stopped(state: State, pool_rank: int) -> Path:
+    """There once this rank has ended its program before a save."""
+    return state.folder / f"stopped-{pool_rank}"
+
+
+def _await_save(state: State, operation: Operation) -> None:
+    """Ranks that took no part in the save know nothing of its end, and a collective would add a wait to those that did.
+
+    Where a saving rank is lost, the pool ends this one; where one was refused or raised, this one has nothing to do.
+    """
+    earlier = [index for index in range(state.index) if state.case.program[index].kind == "save"]
+    saved = state.case.program[earlier[-1]].group if earlier else operation.group
+    if saved != operation.group:
+        ranks = state.case.group(saved).ranks
+        while not all(_marker(state, earlier[-1], rank).exists() for rank in ranks):
+            if any(_stopped(state, rank).exists() for rank in ranks):
+                raise _NothingSaved
+            time.sleep(0.001)
 
 
 def _forward(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  # noqa: ARG001  # every handler's form

@@ -124,7 +124,7 @@ def _own(setting: Setting, parameter: Parameter, shard: torch.Tensor) -> Given:
     shard = shard.detach()
     if not shard.is_contiguous():
         return Given(shard, None)
-    words = shard.reshape(-1).view(torch.uint8).cpu().numpy().copy()
+    words = shard.reshape(-1).view(torch.uint8).to("cpu", copy=True).numpy()
     layout = layout_of(setting.case.layout, parameter.shape, setting.world_size)
     if shard.numel() == layout.shard_numel(setting.rank):
         byte = setting.poison & 1 if parameter.dtype == "bool" else setting.poison

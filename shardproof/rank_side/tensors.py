@@ -29,9 +29,12 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def raw_bytes(tensor: torch.Tensor) -> bytes:
-    """The logical elements' bytes in row-major order; on CUDA this waits for the current stream."""
+    """The logical elements' bytes in row-major order; on CUDA this waits for the current stream.
+
+    They are read from a copy: memory that NumPy has seen can never be resized again, and whoever owns it may want to.
+    """
     flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
-    return flat.cpu().numpy().tobytes()
+    return flat.to("cpu", copy=True).numpy().tobytes()
 
 
 def see(tensor: torch.Tensor) -> Seen:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from shardproof.errors import CouldNotJudge
@@ -19,7 +21,7 @@ _KILL_SECONDS = 10.0
 
 
 class Crew:
-    """The ranks of one generation. `sockets` and `receivers` are by rank; `loaded` are entries, and where."""
+    """The ranks of one generation. `sockets`, `receivers` and `pids` are by rank; `loaded` says what is where."""
 
     def __init__(self, nursery: Nursery, generation: int, world_size: int, device: str, default_group: bool) -> None:
         """Ask the nursery for the ranks; they get ready while the caller does something else. Raises PoolError."""
@@ -29,9 +31,11 @@ class Crew:
         self.sockets = [ours for ours, _ in pairs]
         self.rank_at = {ours.fileno(): rank for rank, ours in enumerate(self.sockets)}
         self.receivers = [Receiver(ours) for ours in self.sockets]
+        self.pids: tuple[int, ...] = ()
         self._awaited = set(range(world_size))
+        self._coming = self._watching(range(world_size))
         self._polls: dict[tuple[int, ...], select.poll] = {}
-        self.loaded: set[tuple[str, tuple[int, ...]]] = set()
+        self.loaded: set[tuple[str, int]] = set()
         birth = {
             "world_size": world_size,
             "device": device,
@@ -52,11 +56,15 @@ class Crew:
     def poll(self, ranks: tuple[int, ...]) -> select.poll:
         """Watches these ranks and the nursery; made once."""
         if ranks not in self._polls:
-            poll = self._polls[ranks] = select.poll()
-            poll.register(self.nursery.descriptor, select.POLLIN)
-            for rank in ranks:
-                poll.register(self.sockets[rank], select.POLLIN)
+            self._polls[ranks] = self._watching(ranks)
         return self._polls[ranks]
+
+    def _watching(self, ranks: Iterable[int]) -> select.poll:
+        poll = select.poll()
+        poll.register(self.nursery.descriptor, select.POLLIN)
+        for rank in ranks:
+            poll.register(self.sockets[rank], select.POLLIN)
+        return poll
 
     def wait_until_ready(self) -> None:
         """Wait until every rank has joined the others.
@@ -64,25 +72,27 @@ class Crew:
         Raises CouldNotJudge with a rank's reason where the machine cannot do it, else PoolError with what it said.
         """
         until = time.monotonic() + _START_SECONDS
-        while self._awaited:
+        while self._awaited or not self.pids:
             left = until - time.monotonic()
             if left <= 0:
                 raise PoolError(f"ranks {sorted(self._awaited)} were not ready within {_START_SECONDS:g} s")
-            for descriptor, _ in self.poll(tuple(sorted(self._awaited))).poll(left * 1000):
+            for descriptor, _ in self._coming.poll(left * 1000):
                 if descriptor == self.nursery.descriptor:
                     self._check_born(self.events(0.0))
                 else:
                     self._hear_ready(self.rank_at[descriptor])
 
     def _hear_ready(self, rank: int) -> None:
+        """Read what a rank says first, if it is there. Why it ended otherwise is for the helper to say."""
         try:
             message = self.receivers[rank].pull()
         except (Closed, Malformed):
-            self._check_born(self.events(_KILL_SECONDS))
+            with contextlib.suppress(KeyError):
+                self._coming.unregister(self.sockets[rank])
             return
-        if message is None:
-            return
-        match message.body:
+        match message and message.body:
+            case None:
+                return
             case {"ready": True}:
                 self._awaited.discard(rank)
             case {"cannot": str(reason)}:
@@ -92,22 +102,25 @@ class Crew:
 
     def _check_born(self, events: list[dict[str, Any]]) -> None:
         for event in events:
+            if event["event"] == "started":
+                self.pids = tuple(event["pids"])
             if event["event"] == "ended":
                 rank, code = event["rank"], event.get("exit_code")
+                self._hear_ready(rank)
                 how = signal_name(event["signal"]) if code is None else f"code {code}"
-                said = self.files.take(rank, "err")
-                raise PoolError(f"rank {rank} ended ({how}) before it was ready:\n{said}".rstrip())
+                said = self.files.take(rank, "err") or self.nursery.said()
+                raise PoolError(f"rank {rank} ended ({how}) before it could be used:\n{said}".rstrip())
 
     def standing(self) -> bool:
         """Whether nothing has happened to ranks and helper that forbids another run."""
         happened = dict(self.poll(tuple(range(len(self.sockets)))).poll(0))
-        if self._awaited:  # a rank that is getting ready may say so, or why not
+        if self._awaited or not self.pids:  # a rank that is getting ready may say so, or why not
             return not happened.get(self.nursery.descriptor, 0) & select.POLLHUP
         return not happened
 
     def events(self, seconds: float) -> list[dict[str, Any]]:
         """What the helper tells of this generation next. Raises PoolError when it is gone."""
-        return [event for event in self.nursery.events(seconds) if event["generation"] == self._generation]
+        return [event for event in self.nursery.events(seconds) if event.get("generation") == self._generation]
 
     def hear(self, rank: int) -> Message | None:
         """The rank's answer, if all of it is there. Raises Closed, Malformed."""

@@ -9,24 +9,21 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import json
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
 from shardproof.ranks import process
 from shardproof.ranks.birth import Birth, Setup
 from shardproof.ranks.lines import Lines
-from shardproof.ranks.rank import DUMP_SIGNAL
-from shardproof.ranks.rank import main as be_a_rank
+from shardproof.ranks.rank import DUMP_SIGNAL, be_rank
 from shardproof.ranks.wire import Closed, Malformed
 
 _LOOK_AT_PARENT_MS = 1000  # a descendant of the parent may hold its end of the channel open
@@ -40,10 +37,9 @@ class Ranks:
     alive: dict[int, int] = field(default_factory=dict)
 
 
-def main() -> NoReturn:
-    """Be the helper, or the rank that it turns into when it forks one."""
-    setup = Setup(**json.loads(sys.argv[1]))
-    sys.path[:] = setup.path
+def main(told: Mapping[str, Any]) -> NoReturn:
+    """Be the helper that `told` (a Setup) describes, or the rank that it turns into when it forks one."""
+    setup = Setup(**told)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     process.schedule_as_batch()
     process.leave_no_core()
@@ -54,7 +50,7 @@ def main() -> NoReturn:
     birth = _serve(channel)
     if birth is None:
         process.kill_children()
-        shutil.rmtree(setup.directory, ignore_errors=True)
+        process.remove(setup.directory)
         os._exit(0)
     _become(birth, setup)
 
@@ -73,15 +69,17 @@ def _import_all(channel: Lines, modules: Sequence[str]) -> None:
 
 def _become(birth: Birth, setup: Setup) -> NoReturn:
     if setup.fork:
-        be_a_rank(birth)
+        be_rank(birth)
     os.set_inheritable(birth.control, True)
-    told = json.dumps(asdict(replace(birth, path=setup.path, preload=setup.preload)))
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "shardproof.ranks.rank", told])
+    told = asdict(replace(birth, path=setup.path, preload=setup.preload))
+    os.execv(sys.executable, process.program("shardproof.ranks.rank", told))
 
 
 def _serve(channel: Lines) -> Birth | None:
     """Do what the parent asks. Returns None when it is gone, and in a forked child the rank that it is to be."""
     parent, ranks = os.getppid(), Ranks()
+    with contextlib.suppress(Closed):  # which the first reading tells
+        channel.send({"event": "ready"})
     with _ChildWatch() as watch:
         poll = select.poll()
         poll.register(channel.socket, select.POLLIN)
@@ -191,7 +189,3 @@ def _tell(channel: Lines, ranks: Ranks, pid: int, status: int) -> None:
     code = os.waitstatus_to_exitcode(status)
     event = {"event": "ended", "generation": ranks.generation, "rank": ranks.alive.pop(pid)}
     channel.send(event | ({"exit_code": code} if code >= 0 else {"signal": -code}))
-
-
-if __name__ == "__main__":
-    main()

@@ -48,7 +48,7 @@ def _claim_gpu(birth: Birth) -> str:
 
 
 def loaded_nccl() -> tuple[int, ...]:
-    """The version of the NCCL that is loaded (torch tells the one it was built with, which a preloaded one replaces)."""
+    """The version of the NCCL that is loaded; torch tells the one it was built with even where another is preloaded."""
     code = ctypes.c_int()
     ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(code))
     return code.value // 10000, code.value // 100 % 100, code.value % 100

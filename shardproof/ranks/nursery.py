@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,8 +19,8 @@ from shardproof.ranks.birth import Setup
 from shardproof.ranks.lines import Lines
 from shardproof.ranks.wire import Closed, Malformed
 
-_ROOT = Path(__file__).resolve().parents[2]
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 _END_SECONDS = 10.0
 _TAIL = 8 << 10
 
@@ -38,6 +36,7 @@ class Nursery:
         """Start a helper whose ranks find `preload` imported, forked from it or spawned as fresh programs."""
         self.directory = tempfile.mkdtemp(prefix="shardproof-")
         self._owner = os.getpid()
+        self._serves = False
         self._pids: tuple[int, ...] = ()
         ours, theirs = socket.socketpair()
         self._lines = Lines(ours)
@@ -45,7 +44,7 @@ class Nursery:
         setup = Setup(theirs.fileno(), self.directory, path, tuple(preload), fork)
         with theirs, Path(self.directory, "helper.err").open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "shardproof.ranks.helper", json.dumps(asdict(setup))],
+                process.program("shardproof.ranks.helper", asdict(setup)),
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
@@ -53,6 +52,11 @@ class Nursery:
                 env=_environment(),
                 start_new_session=True,
             )
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that started the helper, and no fork of it."""
+        return os.getpid() == self._owner
 
     @property
     def descriptor(self) -> int:
@@ -90,6 +94,7 @@ class Nursery:
         for event in events:
             if event["event"] == "failed":
                 raise PoolError(f"the helper could not import what ranks need:\n{event['error']}")
+            self._serves = True
             if event["event"] == "started":
                 self._pids = tuple(event["pids"])
             if event["event"] == "over":
@@ -100,17 +105,24 @@ class Nursery:
         """What is known of a helper that does not answer any more."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
-        code = self._process.returncode
-        with contextlib.suppress(OSError):
-            return f"the helper process ended (code {code})\n{tail(Path(self.directory, 'helper.err'))}".rstrip()
-        return f"the helper process ended (code {code})"
+        return f"the helper process ended (code {self._process.returncode})\n{self.said()}".rstrip()
+
+    def said(self) -> str:
+        """The end of what the helper printed, and of what fresh ranks printed before they had a file of their own."""
+        with contextlib.suppress(OSError), Path(self.directory, "helper.err").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+            return file.read(_TAIL).decode("utf-8", "backslashreplace")
+        return ""
 
     def close(self) -> None:
         """End the helper with every rank, and remove the directory. In a forked child of the owner: nothing."""
-        self._lines.close()
-        if os.getpid() != self._owner:
+        if not self.is_ours:
+            self._lines.close()
             return
-        if not self._pids:  # it may still be importing, and has nothing to clean up
+        with contextlib.suppress(PoolError):
+            self.events(0.0)  # it may serve by now
+        self._lines.close()
+        if not self._serves:  # it imports, and has nothing to clean up
             self._process.kill()
         try:
             self._process.wait(_END_SECONDS)
@@ -119,7 +131,7 @@ class Nursery:
             self._process.wait()
         if self._process.returncode:
             self._kill_ranks()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        process.remove(self.directory)
 
     def _kill_ranks(self) -> None:
         """Without a helper to do it; on Linux they went with it."""
@@ -128,14 +140,7 @@ class Nursery:
 
 
 def _environment() -> dict[str, str]:
-    """This process's, where torch starts no threads on import and the helper finds this very package."""
-    path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
-    loopback = {"GLOO_SOCKET_IFNAME": "lo"} if any(name == "lo" for _, name in socket.if_nameindex()) else {}
-    return {**os.environ, **_ONE_THREAD, **loopback, "PYTHONPATH": path}
-
-
-def tail(file: Path) -> str:
-    """The end of a text file."""
-    with file.open("rb") as opened:
-        opened.seek(max(0, opened.seek(0, os.SEEK_END) - _TAIL))
-        return opened.read(_TAIL).decode("utf-8", "backslashreplace")
+    """This process's, where importing torch starts no threads and ranks talk over the loopback interface."""
+    if any(name == "lo" for _, name in socket.if_nameindex()):
+        return {**os.environ, **_ONE_THREAD, **_LOOPBACK}
+    return {**os.environ, **_ONE_THREAD}

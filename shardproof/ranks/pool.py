@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Self
 
 from shardproof.errors import UsageError
@@ -42,7 +41,7 @@ class Pool:
         preload        modules that every rank finds imported; they must not run tensor operations on import
         default_group  runs take all ranks, and their only group is the default one
         fork           fork ranks from the helper (quick) or start fresh programs; default: fork, except for CUDA
-        grace          seconds that ranks have left once a peer raised or was lost
+        grace          seconds that ranks have left, unless they are at work, once a peer raised or was lost
         """
         if device not in DEVICES:
             raise UsageError("unknown device", observed=repr(device), expected=" or ".join(DEVICES))
@@ -75,6 +74,8 @@ class Pool:
         payload that is no JSON, PoolError where ranks cannot be started, CouldNotJudge where this machine cannot.
         """
         chosen = self._chosen(ranks)
+        if not deadline > 0:  # also where it is no number
+            raise UsageError("unusable deadline", observed=str(deadline), expected="seconds above 0")
         with self._lock:
             self._runs += 1
             body = {"do": "run", "run": self._runs, "entry": entry, "payload": payload, "deadline": deadline}
@@ -89,12 +90,12 @@ class Pool:
     def _load_and_run(
         self, crew: Crew, entry: str, ranks: tuple[int, ...], buffers: Sequence[memoryview], deadline: float
     ) -> tuple[RankReport, ...]:
-        if (entry, ranks) not in crew.loaded:
-            bound = max(deadline, _LOAD_SECONDS)
-            reports = self._watched(crew, ranks, encode({"do": "load", "entry": entry}), bound, bound)
-            if any(report.ended != "done" for report in reports):
-                return tuple(_not_run(report) for report in reports)
-            crew.loaded.add((entry, ranks))
+        if lacking := tuple(rank for rank in ranks if (entry, rank) not in crew.loaded):
+            load, bound = encode({"do": "load", "entry": entry}), max(deadline, _LOAD_SECONDS)
+            loaded = {report.rank: report for report in self._watched(crew, lacking, load, bound, bound)}
+            if crew is not self._crew or any(report.ended != "done" for report in loaded.values()):
+                return tuple(_not_run(rank, loaded.get(rank)) for rank in ranks)
+            crew.loaded.update((entry, rank) for rank in lacking)
         return self._watched(crew, ranks, buffers, deadline, self._grace)
 
     def _watched(
@@ -124,9 +125,17 @@ class Pool:
                 self._dismiss()
                 self._hire()
 
+    def renew(self) -> None:
+        """Have new ranks from the next run on, from the same helper."""
+        with self._lock:
+            self._dismiss()
+            self._hire()
+
     def _standing_crew(self) -> Crew:
         if self._closed:
             raise UsageError("the pool is closed")
+        if not self._nursery.is_ours:
+            raise UsageError("the pool belongs to the process that this one was forked from")
         if self._crew is not None and not self._crew.standing():
             self._dismiss()
         crew = self._crew or self._hire()
@@ -169,12 +178,12 @@ class Pool:
             crew.close()
 
     def close(self) -> None:
-        """End every process and remove every file of the pool. Closing twice does nothing more."""
+        """End every process and remove every file of the pool; in a fork of its owner, nothing. Twice is as once."""
         with self._lock:
             self._closed = True
             crew, self._crew = self._crew, None
             self._end_nursery()
-            if crew is not None:
+            if crew is not None and self._nursery.is_ours:
                 crew.close()
 
     def __enter__(self) -> Self:
@@ -192,8 +201,8 @@ def _checked(world_size: int) -> int:
     return world_size
 
 
-def _not_run(report: RankReport) -> RankReport:
-    """A rank that did load an entry which others did not has not run it either."""
-    if report.ended != "done":
-        return report
-    return replace(report, ended="raised", error="was not run, as the entry could not be loaded on every rank")
+def _not_run(rank: int, loaded: RankReport | None) -> RankReport:
+    """How a rank ended when the entry could not be loaded on all of them."""
+    if loaded is not None and loaded.ended != "done":
+        return loaded
+    return RankReport(rank, "raised", error="was not run, as loading the entry failed on a rank or ended one")

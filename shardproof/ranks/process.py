@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import resource
+import shutil
 import signal
 import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_REMOVALS = 100
+
+
+def program(module: str, told: Mapping[str, Any]) -> list[str]:
+    """The command of a fresh Python that sees the modules of `told["path"]` and calls `module`'s main with `told`.
+
+    The path is set before anything is imported, so that it is this very package, whatever lies in the way.
+    """
+    boot = "import json, sys; told = json.loads(sys.argv[1]); sys.path[:] = told['path']"
+    return [sys.executable, "-P", "-c", f"{boot}; from {module} import main; main(told)", json.dumps(told)]
 
 
 def _prctl(option: int, argument: int) -> None:
@@ -54,6 +70,36 @@ def kill_group(leader: int) -> None:
     """Kill the process group that `leader` leads or led."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a process is seen to do: the state of its main thread, and the processor time used, in clock ticks."""
+
+    state: str
+    ticks: int
+
+    def goes_on_from(self, before: Activity | None) -> bool:
+        """Whether it runs, or has since run, or would if it got a processor."""
+        return self.state == "R" or (before is not None and self.ticks > before.ticks)
+
+
+def activity(pid: int) -> Activity | None:
+    """What that process does now; None where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    except OSError:
+        return None
+    return Activity(state=fields[0], ticks=int(fields[11]) + int(fields[12]))
+
+
+def remove(directory: str) -> None:
+    """Remove a directory, again and again for a while where a process that is about to end still writes to it."""
+    for _ in range(_REMOVALS):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not os.path.exists(directory):
+            return
+        time.sleep(0.02)
 
 
 def leave_no_core() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import io
-import json
 import os
 import signal
 import socket
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from shardproof.errors import CouldNotJudge
@@ -27,11 +26,12 @@ DUMP_SIGNAL = signal.SIGUSR1
 _MAX_TEXT = 32 << 10
 
 
-def main(birth: Birth) -> NoReturn:
+def be_rank(birth: Birth) -> NoReturn:
     """Be one rank. The process must already lead its own session."""
     control = socket.socket(fileno=birth.control)
     _redirect(birth)
-    process.pin(birth.rank)
+    if birth.device == "cpu":
+        process.pin(birth.rank)
     try:
         for module in birth.preload:
             importlib.import_module(module)
@@ -122,7 +122,7 @@ def _attempt(context: Context, message: Message) -> tuple[dict[str, Any], Sequen
     try:
         value, blobs = _pair(function(context, body["payload"], message.blobs))
     except Failed as failed:
-        cause = failed.__cause__ or failed
+        cause = failed.__cause__ or failed.__context__ or failed
         return _raised(cause, contained=failed.contained) | {"value": failed.value}, failed.blobs
     except BaseException as error:
         return _raised(error), ()
@@ -147,13 +147,6 @@ def _bounded(text: str) -> str:
     return short.encode("utf-8", "backslashreplace").decode()
 
 
-def spawned() -> NoReturn:
-    """The main function of a rank that was not forked: its birth is the program's argument, as JSON."""
-    birth = Birth(**json.loads(sys.argv[1]))
-    sys.path[:] = birth.path
-    process.die_with(os.getppid())
-    main(birth)
-
-
-if __name__ == "__main__":
-    spawned()
+def main(told: Mapping[str, Any]) -> NoReturn:
+    """Be the rank that `told` (a Birth) describes, in a program of its own."""
+    be_rank(Birth(**told))

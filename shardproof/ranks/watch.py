@@ -10,11 +10,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from shardproof.ranks import process
 from shardproof.ranks.crew import Crew
 from shardproof.ranks.nursery import PoolError
+from shardproof.ranks.patience import Patience
 from shardproof.ranks.report import Ended, RankReport
 from shardproof.ranks.wire import Closed, Malformed, Message, Outgoing
 
+_LONGEST_WAIT = 3600.0  # in one call: its milliseconds are a C int
 _DUMP_SECONDS = 2.0
 _DUMP_SETTLES = 0.05
 
@@ -23,12 +26,11 @@ class Watch:
     """One run on some ranks of a crew. `clean` afterwards says whether the crew can be used again."""
 
     def __init__(self, crew: Crew, ranks: tuple[int, ...], deadline: float, grace: float) -> None:
-        """`deadline` counts from now; once a rank ended badly the others get `grace` seconds more."""
-        self._crew, self._ranks, self._grace = crew, ranks, grace
+        """`deadline` counts from now; once a rank ended badly the others get `grace` more, while they idle."""
+        self._crew, self._ranks = crew, ranks
         self._poll = crew.poll(ranks)
-        self._started = time.monotonic()
-        self._until = self._started + deadline
-        self._why = f"had not finished within {deadline:g} s"
+        self._patience = Patience(deadline, grace)
+        self._activity: dict[int, process.Activity | None] = {}
         self._unfinished = set(ranks)
         self._unsent: dict[int, Outgoing] = {}
         self._reports: dict[int, RankReport] = {}
@@ -43,8 +45,9 @@ class Watch:
                 self._unsent[rank] = message
                 self._poll.modify(self._crew.sockets[rank], select.POLLIN | select.POLLOUT)
         try:
-            while self._unfinished and (left := self._until - time.monotonic()) > 0:
-                for descriptor, event in self._poll.poll(math.ceil(left * 1000)):
+            while self._unfinished and (self._patience.left > 0 or self._goes_on()):
+                wait = min(max(self._patience.left, 0.0), _LONGEST_WAIT)
+                for descriptor, event in self._poll.poll(math.ceil(wait * 1000)):
                     self._attend(descriptor, event)
             if self._unfinished:
                 self._give_up()
@@ -119,12 +122,15 @@ class Watch:
         else:
             self._finish(rank, "exited", exit_code=news["exit_code"])
 
-    def _finish(self, rank: int, ended: Ended, *, seconds: float | None = None, **more: Any) -> None:  # fields of RankReport
+    def _finish(
+        self, rank: int, ended: Ended, *, seconds: float | None = None, **more: Any
+    ) -> None:  # fields of RankReport
         """Keep the first end of a rank; a bad one gives the others no more than the grace period."""
         if rank not in self._unfinished:
             return
         self._unfinished.discard(rank)
-        self._unsent.pop(rank, None)
+        if self._unsent.pop(rank, None):
+            self.clean = False  # it ended before it had heard all
         files = self._crew.files
         report = self._reports[rank] = RankReport(
             rank=rank,
@@ -132,26 +138,34 @@ class Watch:
             stdout=files.take(rank, "out"),
             stderr=files.take(rank, "err"),
             noted=files.noted(rank),
-            seconds=time.monotonic() - self._started if seconds is None else seconds,
+            seconds=self._patience.elapsed if seconds is None else seconds,
             **more,
         )
         if ended != "done":
             self._hurry(f"rank {rank} {report.headline}")
 
     def _hurry(self, what: str) -> None:
-        sooner = time.monotonic() + self._grace
-        if sooner < self._until:
-            self._until = sooner
-            self._why = f"had not finished {self._grace:g} s after {what}; it may be waiting for that rank"
+        if not self._patience.hurried:
+            self._activity = self._look()
+        self._patience.hurry(what)
+
+    def _goes_on(self) -> bool:
+        """Give ranks that work another grace period: they do not wait for the one that was lost, or not yet."""
+        before, self._activity = self._activity, self._look()
+        works = any(now and now.goes_on_from(before.get(rank)) for rank, now in self._activity.items())
+        return self._patience.hurried and works and self._patience.renew()
+
+    def _look(self) -> dict[int, process.Activity | None]:
+        return {rank: process.activity(self._crew.pids[rank]) for rank in self._unfinished}
 
     def _give_up(self) -> None:
         """Have the ranks that are not finished write their stacks, and count them as hung."""
         self.clean = False
-        late = sorted(self._unfinished)
+        late, why = sorted(self._unfinished), self._patience.why
         self._crew.nursery.dump(late)
         self._let_stacks_settle(late)
         for rank in late:
-            self._finish(rank, "hung", error=self._why, stack=self._crew.files.take(rank, "stack"))
+            self._finish(rank, "hung", error=why, stack=self._crew.files.take(rank, "stack"))
 
     def _let_stacks_settle(self, ranks: Sequence[int]) -> None:
         """Wait until every rank wrote something and none writes more; a stopped process never does."""

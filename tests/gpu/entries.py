@@ -18,11 +18,11 @@ NUMEL = 100_003
 _kept: list[torch.Tensor] = []
 
 
-def nothing(context: Context, payload: Any, blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
+def nothing(context: Context, payload: Any, blobs: Sequence[bytes]) -> Answer:  # the pool's form
     return None, ()
 
 
-def steady_costs(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # as above
+def steady_costs(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # as above
     """Syncs, allocations and kernels of one warm gather, measured by torch itself."""
     gather = _planted(_warm_gather(context, payload["ranks"], NUMEL), payload.get("plant"))
     gather()
@@ -32,13 +32,15 @@ def steady_costs(context: Context, payload: dict[str, Any], blobs: Sequence[byte
     return answer, ()
 
 
-def captured(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # as above
+def captured(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # as above
     """Whether a warm gather can be captured in a CUDA graph, and whether a replay gathers what the shard holds then."""
     session, shard, gather = _session(context, payload["ranks"], NUMEL)
-    gather()
+    stream = torch.cuda.Stream()  # a capture may not wait for work that another stream did before it
+    with torch.cuda.stream(stream):
+        gather()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=stream):
         result = gather()
     shard.fill_(7)
     torch.cuda.synchronize()
@@ -48,7 +50,7 @@ def captured(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) 
     return bool((result == 7).all().item()), ()
 
 
-def prefetch_calls(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # as above
+def prefetch_calls(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # as above
     """How many NCCL kernels a prefetch of 16 parameters launches, and whether all bits arrive."""
     group = context.group(tuple(payload["ranks"]))
     device = torch.device(context.device)
@@ -64,7 +66,7 @@ def prefetch_calls(context: Context, payload: dict[str, Any], blobs: Sequence[by
     return {"kernels": kernels, "right": right}, ()
 
 
-def large(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # as above
+def large(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # as above
     """Gather a parameter too large for 32-bit counts or offsets and compare it piece by piece."""
     group = context.group(tuple(payload["ranks"]))
     device = torch.device(context.device)
@@ -145,7 +147,7 @@ def _syncs(gather: Callable[[], object]) -> int:
             gather()
         finally:
             torch.cuda.set_sync_debug_mode("default")
-    return sum("synchroniz" in str(warning.message) for warning in caught)
+    return sum("called a synchronizing CUDA operation" in str(warning.message) for warning in caught)
 
 
 def _allocations(gather: Callable[[], object]) -> int:
@@ -156,8 +158,9 @@ def _allocations(gather: Callable[[], object]) -> int:
 
 
 def _kernels(gather: Callable[[], object]) -> list[str]:
-    """The names of everything the GPU did: kernels, copies and fills."""
+    """The names of everything the GPU did: kernels, copies and fills. "nccl:" names are notes around them, no work."""
     with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as profiler:
         gather()
         torch.cuda.synchronize()
-    return [event.name for event in profiler.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    done = [event.name for event in profiler.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    return [name for name in done if not name.startswith("nccl:")]

@@ -14,10 +14,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import gpu_impl
 
 CPU = torch.device("cpu")
-MOVED = (
-    "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 bool complex64 complex128 "
-    "float8_e4m3fn float8_e5m2"
-).split()
+MOVED = [
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool",
+    "complex64",
+    "complex128",
+    "float8_e4m3fn",
+    "float8_e5m2",
+]
 
 Answer = tuple[Any, Sequence[bytes]]
 

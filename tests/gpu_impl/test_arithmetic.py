@@ -72,7 +72,9 @@ def test_what_cannot_be_is_refused(question: tuple[Any, ...], said: str) -> None
 @given(
     numel=st.integers(0, HUGE), world_size=st.integers(1, 1 << 20), alignment=st.integers(1, 1 << 12), data=st.data()
 )
-def test_ranges_tile_the_parameter_at_any_numel(numel: int, world_size: int, alignment: int, data: st.DataObject) -> None:
+def test_ranges_tile_the_parameter_at_any_numel(
+    numel: int, world_size: int, alignment: int, data: st.DataObject
+) -> None:
     rank = data.draw(st.integers(0, world_size - 1))
     found = gpu_impl.layout((numel,), rank, world_size, alignment)
     length = found["shard_numel"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from gpu_impl.buffers import Buffer, Key, Pool
 from gpu_impl.streams import ProgramOrder
@@ -21,11 +22,11 @@ OTHER_KEYS: list[Key] = [(7, torch.float32, CPU), (8, torch.int32, CPU), (8, tor
 HOLDS: dict[str, Callable[[torch.Tensor], Any]] = {
     "the view": lambda view: view,
     "a view of the view": lambda view: view.t(),
-    "a detached view": lambda view: view.detach(),
+    "a detached view": torch.Tensor.detach,
     "a NumPy array": lambda view: view.numpy(),
-    "a DLPack import": lambda view: torch.utils.dlpack.from_dlpack(view),
+    "a DLPack import": from_dlpack,
     "the storage": lambda view: view.untyped_storage(),
-    "a parameter": lambda view: torch.nn.Parameter(view),
+    "a parameter": torch.nn.Parameter,
     "a graph": lambda view: (view * torch.ones(3, requires_grad=True)).sum(),
 }
 
@@ -120,8 +121,11 @@ def test_the_longest_unused_is_given_up_first() -> None:
 
 def test_what_is_larger_than_the_limit_is_not_kept() -> None:
     books = pool(limit=31)
+    small = books.take((1, torch.float32, CPU))
+    books.give(small)
     books.give(books.take(KEY))
-    assert books.idle_bytes == 0
+    assert books.idle_bytes == 4
+    assert books.take(small.key) is small
 
 
 def test_clear_gives_all_up() -> None:

@@ -14,7 +14,7 @@ VIEWS = {"as_strided", "view", "slice"}
 DTYPES = ["float32", "bfloat16", "float8_e5m2", "complex64", "bool"]
 
 
-def warm(context: Any, payload: dict[str, Any], blobs: Any) -> Answer:
+def warm(context: Any, payload: dict[str, Any], _blobs: Any) -> Answer:
     """The names seen in a warm gather, and in a warm prefetch of two."""
     world_size = payload["world_size"]
     wholes = {id: bits((5, 3), getattr(torch, payload["dtype"]), seed) for seed, id in enumerate("ab")}
@@ -54,7 +54,7 @@ def test_a_warm_gather_is_one_collective_and_views(ranks: Any, dtype: str, relea
             assert moved == [collective]
 
 
-def operands(context: Any, world_size: int, blobs: Any) -> Answer:
+def operands(context: Any, world_size: int, _blobs: Any) -> Answer:
     """What the collective is given: the shard's own memory, and the memory that is returned."""
     from gpu_impl import seam
 

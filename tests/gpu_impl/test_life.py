@@ -27,7 +27,7 @@ def second_whole(session: gpu_impl.Session, rank: int) -> torch.Tensor:
     return whole
 
 
-def valid_again(context: Any, payload: Any, blobs: Any) -> Answer:
+def valid_again(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """A second gather of a valid parameter is another view of the same buffer."""
     session = registered(context, W, {"a": WHOLE})
     assert not session.available("a")
@@ -39,7 +39,7 @@ def valid_again(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def stale_and_held(context: Any, payload: Any, blobs: Any) -> Answer:
+def stale_and_held(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """After an update the held view stays what it was, and the new one lies elsewhere."""
     session = registered(context, W, {"a": WHOLE})
     held = session.gather("a")
@@ -53,7 +53,7 @@ def stale_and_held(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def stale_and_alone(context: Any, payload: Any, blobs: Any) -> Answer:
+def stale_and_alone(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """Where nobody holds a view the same buffer is written again, however often, and never through a fresh one."""
     session = registered(context, W, {"a": WHOLE})
     where = ptr(session)
@@ -68,7 +68,7 @@ def stale_and_alone(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def released_and_held(context: Any, payload: Any, blobs: Any) -> Answer:
+def released_and_held(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """A view outlives its parameter's release, and nothing writes to it; its memory goes when it goes."""
     session = registered(context, W, {"a": WHOLE, "b": WHOLE + 50})
     held = session.gather("a")
@@ -85,7 +85,7 @@ def released_and_held(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def released_and_trimmed(context: Any, payload: Any, blobs: Any) -> Answer:
+def released_and_trimmed(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """Released memory is kept for reuse, for any parameter that matches, until trim."""
     wholes = {"a": WHOLE, "b": WHOLE + 50, "wide": WHOLE.double(), "long": ramp(13)}
     session = registered(context, W, wholes)
@@ -106,7 +106,7 @@ def released_and_trimmed(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def trimmed_in_use(context: Any, payload: Any, blobs: Any) -> Answer:
+def trimmed_in_use(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """Trim leaves what is gathered alone and gives up what is stale."""
     session = registered(context, W, {"a": WHOLE, "b": WHOLE + 50})
     where = ptr(session)
@@ -121,7 +121,7 @@ def trimmed_in_use(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def bounded(context: Any, payload: Any, blobs: Any) -> Answer:
+def bounded(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """No more than the limit is kept, so a whole model does not stay resident."""
     wholes = {f"p{number}": ramp(8 * W * (number + 1)) for number in range(6)}
     limit = 8 * W * 4 * 7
@@ -134,7 +134,7 @@ def bounded(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def persistent(context: Any, payload: Any, blobs: Any) -> Answer:
+def persistent(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """Release and trim leave a persistent parameter gathered until that ends; an update still makes it stale."""
     session = registered(context, W, {"a": WHOLE, "b": WHOLE})
     session.persist(["a"])
@@ -152,7 +152,7 @@ def persistent(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def tied(context: Any, payload: Any, blobs: Any) -> Answer:
+def tied(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """Tied ids are one parameter: one buffer, updated, stale and released together."""
     session = registered(context, W, {"a": WHOLE})
     session.register([given("t", WHOLE, tied_to="a"), given("u", WHOLE, tied_to="t")])
@@ -166,7 +166,7 @@ def tied(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def wrong_updates(context: Any, payload: Any, blobs: Any) -> Answer:
+def wrong_updates(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """An update that does not fit says why and changes nothing."""
     session = registered(context, W, {"a": WHOLE})
     held = session.gather("a")
@@ -186,7 +186,7 @@ def wrong_updates(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def in_place(context: Any, payload: Any, blobs: Any) -> Answer:
+def in_place(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """A shard may be written to in place; invalidate says so."""
     session = registered(context, W, {"a": WHOLE})
     held = session.gather("a")
@@ -198,7 +198,7 @@ def in_place(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def padding_is_nobodys(context: Any, payload: Any, blobs: Any) -> Answer:
+def padding_is_nobodys(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """Whatever lies in the padding of shards is never seen."""
     session = registered(context, W, {"a": WHOLE})
     found = gpu_impl.layout(WHOLE.shape, context.rank, W)
@@ -229,7 +229,7 @@ def test_life(ranks: Any, case: Any) -> None:
     ranks.values(case, None, world_size=W)
 
 
-def broken(context: Any, payload: Any, blobs: Any) -> Answer:
+def broken(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """A collective that fails raises a clear error, keeps nothing half done, and the next one works."""
     from gpu_impl import seam
 
@@ -241,13 +241,15 @@ def broken(context: Any, payload: Any, blobs: Any) -> Answer:
         def wait(self) -> None:
             raise RuntimeError("connection closed by peer")
 
-    def at_start(*args: Any, **kwargs: Any) -> Any:
+    def at_start(*_args: Any, **_kwargs: Any) -> Any:
         raise RuntimeError("connection closed by peer")
 
-    for fault in (at_start, lambda *args, **kwargs: Lost()):
+    for fault in (at_start, lambda *_args, **_kwargs: Lost()):
         seam._all_gather = fault
         try:
-            with pytest.raises(gpu_impl.CollectiveError, match=r"all-gather of 10 x float32 failed on rank 0 of 1.*peer"):
+            with pytest.raises(
+                gpu_impl.CollectiveError, match=r"all-gather of 10 x float32 failed on rank 0 of 1.*peer"
+            ):
                 session.gather("a")
         finally:
             seam._all_gather = real

@@ -23,7 +23,7 @@ WHOLES = {
 }
 
 
-def one_collective(context: Any, ids: list[str], blobs: Any) -> Answer:
+def one_collective(context: Any, ids: list[str], _blobs: Any) -> Answer:
     """Mixed dtypes, empty and scalar parameters, asked for in any order, are one coalesced collective."""
     session = registered(context, W, WHOLES)
     with Watch() as watch:
@@ -55,7 +55,7 @@ def test_several_are_one_collective(ranks: Any, ids: list[str], collective: list
     assert ranks.values(one_collective, ids, world_size=W) == [collective] * W
 
 
-def some_there_already(context: Any, payload: Any, blobs: Any) -> Answer:
+def some_there_already(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """What is valid or under way is not asked for again."""
     session = registered(context, W, WHOLES)
     session.gather("b")
@@ -68,7 +68,7 @@ def some_there_already(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def a_slow_peer(context: Any, payload: Any, blobs: Any) -> Answer:
+def a_slow_peer(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """Prefetch returns before a peer has come; the parameter is available only once it has been waited for."""
     session = registered(context, W, WHOLES)
     if context.rank == 0:
@@ -81,7 +81,7 @@ def a_slow_peer(context: Any, payload: Any, blobs: Any) -> Answer:
     return None, ()
 
 
-def bits_survive(context: Any, payload: Any, blobs: Any) -> Answer:
+def bits_survive(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """Coalescing changes no bit of any dtype, neither alone nor mixed."""
     wholes = {f"{name}{copy}": bits((7, 3), getattr(torch, name), copy) for name in MOVED for copy in (0, 1)}
     session = registered(context, W, wholes)
@@ -133,7 +133,7 @@ MEANWHILE: dict[str, tuple[Callable[[gpu_impl.Session], torch.Tensor], bool]] = 
 }
 
 
-def meanwhile(context: Any, name: str, blobs: Any) -> Answer:
+def meanwhile(context: Any, name: str, _blobs: Any) -> Answer:
     """What another call does to a parameter under way waits for it; what was under way with it arrives whole."""
     act, communicates = MEANWHILE[name]
     session = registered(context, W, WHOLES)
@@ -159,7 +159,7 @@ def test_calls_meanwhile(ranks: Any, name: str) -> None:
     ranks.values(meanwhile, name, world_size=W)
 
 
-def a_stale_view_held(context: Any, payload: Any, blobs: Any) -> Answer:
+def a_stale_view_held(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """A prefetch of a stale parameter does not write where somebody still reads."""
     session = registered(context, W, WHOLES)
     held = session.gather("a")
@@ -175,14 +175,14 @@ def test_a_held_view_is_left_alone(ranks: Any) -> None:
     ranks.values(a_stale_view_held, None, world_size=W)
 
 
-def lost(context: Any, payload: Any, blobs: Any) -> Answer:
+def lost(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """Where the work fails, everything it carried is to be gathered again, and nothing it filled is used."""
     from gpu_impl import gathering
 
     session = registered(context, 1, WHOLES)
     real = gathering.finish_all_gather
 
-    def fail(*args: Any) -> None:
+    def fail(*_args: Any) -> None:
         raise gpu_impl.CollectiveError("peer gone")
 
     session.prefetch(["a", "b"])

@@ -122,7 +122,7 @@ REFUSED: list[tuple[str, Callable[[], Any], tuple[str, ...]]] = [
 ]
 
 
-def refused(context: Any, number: int, blobs: Any) -> Answer:
+def refused(context: Any, number: int, _blobs: Any) -> Answer:
     """What each rank is told, and whether it is fit for use after it."""
     session = session_of(context, 2)
     specs = REFUSED[number][1]() if context.rank == 1 else usual()
@@ -144,7 +144,7 @@ def test_refused_on_every_rank_with_one_text(ranks: Any, number: int) -> None:
         assert words in texts[0]
 
 
-def many_differences(context: Any, world_size: int, blobs: Any) -> Answer:
+def many_differences(context: Any, world_size: int, _blobs: Any) -> Answer:
     """Ranks 0 and 2 agree; every parameter of the others differs in shape."""
     session = session_of(context, world_size)
     odd = context.rank % 2
@@ -160,7 +160,7 @@ def test_many_differences_are_cut_short_and_ranks_grouped(ranks: Any) -> None:
     assert len(text.splitlines()) == 11
 
 
-def alignment_differs(context: Any, world_size: int, blobs: Any) -> Answer:
+def alignment_differs(context: Any, world_size: int, _blobs: Any) -> Answer:
     session = session_of(context, world_size, alignment=1 + 3 * context.rank)
     with pytest.raises(gpu_impl.RegistrationError, match=r"alignment is 1 on rank 0, 4 on rank 1"):
         session.register([])
@@ -184,7 +184,7 @@ ACCEPTED = [
 ]
 
 
-def accepted(context: Any, world_size: int, blobs: Any) -> Answer:
+def accepted(context: Any, world_size: int, _blobs: Any) -> Answer:
     """All of them at once, each frozen and not."""
     session = session_of(context, world_size)
     specs, wholes = [], {}
@@ -208,7 +208,7 @@ def test_uneven_shapes_and_any_gradient_buffer_are_accepted_in_one_exchange(rank
         assert collectives == ["c10d::_allgather_base_"]
 
 
-def given_shards(context: Any, world_size: int, blobs: Any) -> Answer:
+def given_shards(context: Any, world_size: int, _blobs: Any) -> Answer:
     """A shard that is given is used as it is; one that cannot be written to or sent as it is, is copied once."""
     rank = context.rank
     whole, session = ramp(7), session_of(context, world_size)
@@ -236,7 +236,7 @@ def test_given_shards_are_used(ranks: Any) -> None:
     ranks.values(given_shards, 2, world_size=2)
 
 
-def later(context: Any, world_size: int, blobs: Any) -> Answer:
+def later(context: Any, world_size: int, _blobs: Any) -> Answer:
     """More can be registered later, an id of before cannot, and what was there stays."""
     session = registered(context, world_size, {"a": A})
     held = session.gather("a")
@@ -256,7 +256,7 @@ def test_registering_again(ranks: Any) -> None:
     ranks.values(later, 3, world_size=3)
 
 
-def layouts(context: Any, payload: Any, blobs: Any) -> Answer:
+def layouts(context: Any, _payload: Any, _blobs: Any) -> Answer:
     group = context.group((context.rank,))
     for layout, said in (
         ({"kind": "chunk"}, "layout kind is 'chunk', expected 'flat_padded'"),

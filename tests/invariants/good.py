@@ -98,50 +98,9 @@ def claim_of(layout: Any, rank: int) -> Claim:
     return Claim(layout.shard_numel(rank), layout.padded_numel, layout.runs(rank), layout.shape)
 
 
-_COUNTS = {"bucket": 7}
 _PROFILE = ({"alloc_mem": 0.0, "max_mem": 24.0, "device_time": 0.1, "wall_time": 0.1},)
 
-# By step: what one rank saw beyond the plain fact that it was done.
-_FOUND: Mapping[int, Callable[[int], dict[str, Any]]] = {
-    REGISTER: lambda rank: {"available": {"a": False, "b": False, "c": False}},
-    LAYOUT: lambda rank: {"claims": {id: claim_of(_LAYOUTS[id], rank) for id in "ab"}},
-    PREFETCH: lambda rank: {"cost": Cost((all_gather("a", "b"),), 2, 32), "available": {"a": False, "b": False}},
-    WAIT: lambda rank: {"results": _gathered("ab", WAIT), "available": {"a": True, "b": True}},
-    UPDATE: lambda rank: {"available": {"a": False}},
-    GATHER: lambda rank: {
-        "results": _gathered("a", GATHER),
-        "cost": Cost((all_gather("a"),)),
-        "available": {"a": True},
-        "warm": True,
-        "profile": _PROFILE,
-    },
-    USE: lambda rank: {"held": (Held("a", GATHER, released=False),)},
-    CACHED: lambda rank: {"results": _gathered("a", CACHED), "available": {"a": True}, "warm": True},
-    INVALIDATE: lambda rank: {"available": {"a": False}},
-    REDUCE: lambda rank: {"results": _reduced((ACCUMULATE, REDUCE), rank), "counters": _COUNTS, "cost": _SCATTER},
-    NORM: lambda rank: {"scalar": norm_of((ACCUMULATE, REDUCE))},
-    SAVE: lambda rank: {"results": _gathered("ab", SAVE, storage=300), "scalars": {"steps": 3.0}},
-    LOAD: lambda rank: {"scalars": {"steps": 3.0}, "available": {"a": False, "b": False}},
-    RELOADED: lambda rank: {"results": _gathered("a", RELOADED), "cost": Cost((all_gather("a"),)), "warm": True},
-    FORWARD: lambda rank: {"scalar": 12.5},
-    STEPPED: lambda rank: {"results": _gathered("a", STEPPED), "cost": Cost((all_gather("a"),)), "warm": True},
-    REDUCE_AGAIN: lambda rank: {"results": _reduced((REDUCE_AGAIN,), rank), "counters": _COUNTS, "cost": _SCATTER},
-    RELEASE: lambda rank: {"freed": {"a": True, "b": True}},
-    LAST_USE: lambda rank: {"held": (Held("a", STEPPED, released=True),)},
-}
-
 _SCATTER = Cost((Call("reduce_scatter", (Buffer(6, "float32", True, 31),), (Buffer(3, "float32", True, 32),)),))
-
-_EXPECTED: Mapping[int, Callable[[], Expected]] = {
-    **{
-        index: lambda index=index: Expected(results={id: bits_of(id, index) for id in "abc"})  # type: ignore[misc]  # mypy does not infer a default's type
-        for index in (WAIT, GATHER, CACHED, SAVE, RELOADED, STEPPED)
-    },
-    REDUCE: lambda: _expected_reduced((ACCUMULATE, REDUCE)),
-    NORM: lambda: Expected(scalar=norm_of((ACCUMULATE, REDUCE))),
-    FORWARD: lambda: Expected(scalar=12.5),
-    REDUCE_AGAIN: lambda: _expected_reduced((REDUCE_AGAIN,)),
-}
 
 
 def _gathered(ids: str, index: int, **other: Any) -> dict[str, Seen]:
@@ -158,9 +117,56 @@ def _expected_reduced(indices: tuple[int, ...]) -> Expected:
     return Expected(per_rank=tuple({id: shards[id][rank] for id in "ab"} for rank in range(WORLD_SIZE)))
 
 
+# By step: what both ranks saw beyond the plain fact that it was done.
+_FOUND: Mapping[int, dict[str, Any]] = {
+    REGISTER: {"available": {"a": False, "b": False, "c": False}},
+    PREFETCH: {"cost": Cost((all_gather("a", "b"),), 2, 32), "available": {"a": False, "b": False}},
+    WAIT: {"results": _gathered("ab", WAIT), "available": {"a": True, "b": True}},
+    UPDATE: {"available": {"a": False}},
+    GATHER: {
+        "results": _gathered("a", GATHER),
+        "cost": Cost((all_gather("a"),)),
+        "available": {"a": True},
+        "warm": True,
+        "profile": _PROFILE,
+    },
+    USE: {"held": (Held("a", GATHER, released=False),)},
+    CACHED: {"results": _gathered("a", CACHED), "available": {"a": True}, "warm": True},
+    INVALIDATE: {"available": {"a": False}},
+    REDUCE: {"counters": {"bucket": 7}, "cost": _SCATTER},
+    NORM: {"scalar": norm_of((ACCUMULATE, REDUCE))},
+    SAVE: {"results": _gathered("ab", SAVE, storage=300), "scalars": {"steps": 3.0}},
+    LOAD: {"scalars": {"steps": 3.0}, "available": {"a": False, "b": False}},
+    RELOADED: {"results": _gathered("a", RELOADED), "cost": Cost((all_gather("a"),)), "warm": True},
+    FORWARD: {"scalar": 12.5},
+    STEPPED: {"results": _gathered("a", STEPPED), "cost": Cost((all_gather("a"),)), "warm": True},
+    REDUCE_AGAIN: {"counters": {"bucket": 7}, "cost": _SCATTER},
+    RELEASE: {"freed": {"a": True, "b": True}},
+    LAST_USE: {"held": (Held("a", STEPPED, released=True),)},
+}
+
+# And what each rank saw for itself.
+_OWN: Mapping[int, Callable[[int], dict[str, Any]]] = {
+    LAYOUT: lambda rank: {"claims": {id: claim_of(_LAYOUTS[id], rank) for id in "ab"}},
+    REDUCE: lambda rank: {"results": _reduced((ACCUMULATE, REDUCE), rank)},
+    REDUCE_AGAIN: lambda rank: {"results": _reduced((REDUCE_AGAIN,), rank)},
+}
+
+_EXPECTED: Mapping[int, Expected] = {
+    **{
+        i: Expected(results={id: bits_of(id, i) for id in "abc"})
+        for i in (WAIT, GATHER, CACHED, SAVE, RELOADED, STEPPED)
+    },
+    REDUCE: _expected_reduced((ACCUMULATE, REDUCE)),
+    NORM: Expected(scalar=norm_of((ACCUMULATE, REDUCE))),
+    FORWARD: Expected(scalar=12.5),
+    REDUCE_AGAIN: _expected_reduced((REDUCE_AGAIN,)),
+}
+
+
 def _step(index: int, rank: int) -> Step:
     kind, ids = PROGRAM[index]
-    found = _FOUND[index](rank) if index in _FOUND else {}
+    found = _FOUND.get(index, {}) | (_OWN[index](rank) if index in _OWN else {})
     return Step(index, kind, ids, rank, WORLD_SIZE, seconds=0.5, began=index + rank / 10, **found)
 
 
@@ -175,7 +181,7 @@ def _subjects() -> dict[str, Subject]:
 def good_evidence() -> Evidence:
     """All of it, twice: the second time under other poison, which shows nowhere."""
     steps = [tuple(_step(index, rank) for index in range(len(PROGRAM))) for rank in range(WORLD_SIZE)]
-    expected = tuple(_EXPECTED[index]() if index in _EXPECTED else Expected() for index in range(len(PROGRAM)))
+    expected = tuple(_EXPECTED.get(index, Expected()) for index in range(len(PROGRAM)))
     ranks = tuple(RankStory(rank + 4, "done", steps[rank]) for rank in range(WORLD_SIZE))
     once = Evidence(WORLD_SIZE, _subjects(), ranks, expected)
     return replace(once, second=once)
@@ -185,7 +191,7 @@ Break = Callable[[Evidence], Evidence]
 
 
 def change(index: int, rank: int | None, **fields: Any) -> Break:
-    """Other fields in one step of one rank (None: of every rank); a function is given the step and returns the value."""
+    """Other fields in one step of one rank (None: of every rank); a function is given the step for it."""
 
     def apply(step: Step) -> Step:
         if step.index != index or rank not in (None, step.rank):

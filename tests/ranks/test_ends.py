@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -175,6 +176,20 @@ def test_a_rank_that_waits_for_one_that_raised_is_hung_and_says_so(ranks: Ranks,
     assert "all_reduce" in waiting.stack
 
 
+def compute_on(context: Context, payload: float, blobs: object) -> Answer:
+    if context.rank == 1:
+        raise ValueError("at once")
+    until = time.process_time() + payload
+    while time.process_time() < until:
+        pass
+    return None, []
+
+
+def test_a_rank_that_still_works_is_not_given_up_when_another_raised(ranks: Ranks) -> None:
+    working, raised = ranks.run(compute_on, 2.5, deadline=300)
+    assert (working.ended, raised.ended) == ("done", "raised"), working.story
+
+
 def refuse(context: Context, payload: dict[str, bool], blobs: object) -> Answer:
     try:
         raise LookupError("refused here")
@@ -252,6 +267,18 @@ def leave_group(context: Context, payload: object, blobs: object) -> Answer:
 
 def test_ranks_that_destroyed_their_default_group_are_replaced(ranks: Ranks) -> None:
     assert ranks.values(leave_group) == [None, None]
+    assert ranks.values(fine) == [2.0, 2.0]
+
+
+HARM = {"rank": "dist.destroy_process_group()", "process": "import os; os._exit(9)"}
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_module_that_does_harm_when_it_is_loaded_is_told(ranks: Ranks, tmp_path: Path, harm: str) -> None:
+    file = tmp_path / f"{harm}.py"
+    file.write_text(f"import torch.distributed as dist\n{HARM[harm]}\ndef entry(*_): return None, []\n")
+    first, _ = ranks.run(f"{file}:entry")
+    assert (first.ended, first.exit_code) == {"rank": ("raised", None), "process": ("exited", 9)}[harm], first.story
     assert ranks.values(fine) == [2.0, 2.0]
 
 

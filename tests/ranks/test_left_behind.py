@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import shardproof.ranks
 from shardproof.ranks import Context
 
 Answer = tuple[object, list[bytes]]
-_ROOT = Path(__file__).resolve().parents[2]
+HOME = Path(shardproof.ranks.__file__).resolve().parents[2]
 _PATIENCE = 60.0  # the test returns as soon as everything is gone; only a failure waits this long
 
 
@@ -36,6 +37,7 @@ def populate_and_hang(context: Context, payload: object, blobs: object) -> Answe
 _START = f"""
 import os, signal, sys, threading, time
 from pathlib import Path
+from shardproof.errors import UsageError
 from shardproof.ranks import Pool
 pool = Pool(2)
 marker = Path(os.environ["TMPDIR"], "marker")
@@ -56,6 +58,15 @@ def interrupt_a_run():
     except KeyboardInterrupt:
         return
     raise AssertionError("no interrupt")
+def files():
+    return sorted(os.walk(os.environ["TMPDIR"]))
+def use_in_fork():
+    try:
+        run()
+    except UsageError as error:
+        pool.close()
+        os._exit(0 if "forked from" in str(error) else 1)
+    os._exit(2)
 def outlive():
     while os.listdir(os.environ["TMPDIR"]):
         time.sleep(0.02)
@@ -71,12 +82,14 @@ ENDINGS = {
     "end of program": ("run()", 0),
     "end of program at once": ("", 0),
     "collected": ("run(); del pool; assert not os.listdir(os.environ['TMPDIR'])", 0),
-    "_exit": ("run(); os._exit(4)", 4),
     "killed idle": ("run(); kill(signal.SIGKILL)()", -signal.SIGKILL),
     "killed at once": ("kill(signal.SIGKILL)()", -signal.SIGKILL),
     "killed in a run": ("when_hanging(kill(signal.SIGKILL)); hang()", -signal.SIGKILL),
-    "terminated in a run": ("when_hanging(kill(signal.SIGTERM)); hang()", -signal.SIGTERM),
     "interrupted, goes on": ("interrupt_a_run(); assert run()[1].ended == 'done'", 0),
+    "used by a fork": (
+        "run(); left = files(); os.fork() or use_in_fork(); assert os.wait()[1] == 0; assert files() == left; run()",
+        0,
+    ),
     "killed, a child holds on": ("run(); os.fork() or outlive(); kill(signal.SIGKILL)()", -signal.SIGKILL),
 }
 
@@ -86,7 +99,7 @@ def test_nothing_is_left_behind(tmp_path: Path, code: str, status: int) -> None:
     with Path(tmp_path.parent, f"{tmp_path.name}.log").open("w+b") as log:
         owner = subprocess.run(
             [sys.executable, "-c", f"{_START}\n{code}"],
-            env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(_ROOT)},
+            env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(HOME)},
             stdout=log,
             stderr=log,
             check=False,

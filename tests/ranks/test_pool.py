@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
+import shardproof.ranks
 from shardproof.errors import CouldNotJudge, UsageError
 from shardproof.pytest_plugin import entry_name
 from shardproof.ranks import Context, Pool, PoolError
 
 Answer = tuple[object, list[bytes]]
-_ROOT = Path(__file__).resolve().parents[2]
+HOME = Path(shardproof.ranks.__file__).resolve().parents[2]
 
 
 def whereabouts(context: Context, payload: list[int], blobs: object) -> Answer:
@@ -34,7 +35,7 @@ def whereabouts(context: Context, payload: list[int], blobs: object) -> Answer:
         "helper": os.getppid(),
         "sum": number.item(),
         "default": group is dist.group.WORLD,
-        "program": sys.modules["__main__"].__spec__.name.split(".")[-1],
+        "forked": "shardproof.ranks.helper" in sys.modules,
         "wave": "wave" in sys.modules,
     }, []
 
@@ -51,7 +52,7 @@ def end_helper(context: Context, payload: object, blobs: object) -> Answer:
     return None, []
 
 
-def values(pool: Pool, function: Callable[..., Any], payload: object = None, **more: Any) -> list[Any]:  # noqa: ANN401
+def values(pool: Pool, function: Callable[..., Any], payload: object = None, **more: Any) -> list[Any]:
     reports = pool.run(entry_name(function), payload, deadline=30, **more)
     assert all(report.ended == "done" for report in reports), "\n".join(report.story for report in reports)
     return [report.value for report in reports]
@@ -59,7 +60,7 @@ def values(pool: Pool, function: Callable[..., Any], payload: object = None, **m
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
-    with Pool(3) as made:
+    with Pool(3, preload=("pytest",)) as made:
         yield made
 
 
@@ -82,6 +83,18 @@ def test_ranks_are_replaced_after_a_bad_end_and_only_then(pool: Pool, how: str) 
     after = values(pool, whereabouts, (0, 1, 2))
     assert {value["pid"] for value in before}.isdisjoint(value["pid"] for value in after)
     assert before[0]["helper"] == after[0]["helper"]
+
+
+def open_files(pool: Pool) -> list[int]:
+    helper = values(pool, whereabouts, (0, 1, 2))[0]["helper"]
+    return [len(os.listdir(f"/proc/{pid}/fd")) for pid in ("self", helper)]
+
+
+def test_replacing_ranks_again_and_again_leaks_nothing(pool: Pool) -> None:
+    before = open_files(pool)
+    for _ in range(5):
+        pool.run(entry_name(end_rank_zero), "exit")
+    assert open_files(pool) == before
 
 
 def test_a_rank_that_dies_between_runs_is_replaced(pool: Pool) -> None:
@@ -122,15 +135,15 @@ def test_pools_run_side_by_side_and_one_may_use_the_default_group_only(pool: Poo
             other.run("os:getpid", ranks=(0,))
         assert "default group" in other.run(entry_name(whereabouts), (0,))[0].error
     assert {value["pid"] for value in ours}.isdisjoint(value["pid"] for value in theirs)
-    for found, expected in ((ours, (2, False, False, "helper")), (theirs, (2, True, True, "helper"))):
-        seen = [(value["sum"], value["default"], value["wave"], value["program"]) for value in found]
+    for found, expected in ((ours, (2, False, False, True)), (theirs, (2, True, True, True))):
+        seen = [(value["sum"], value["default"], value["wave"], value["forked"]) for value in found]
         assert seen == [expected] * 2
 
 
 def test_ranks_can_be_fresh_programs() -> None:
     with Pool(2, fork=False, preload=("wave",)) as fresh:
         before = values(fresh, whereabouts, (0, 1))
-        assert [(value["sum"], value["program"], value["wave"]) for value in before] == [(2, "rank", True)] * 2
+        assert [(value["sum"], value["forked"], value["wave"]) for value in before] == [(2, False, True)] * 2
         assert [value["sum"] for value in values(fresh, whereabouts, (1,), ranks=(1,))] == [1]
         ended = [report.ended for report in fresh.run(entry_name(end_rank_zero), "abort")]
         assert ended == ["signalled", "done"]
@@ -139,9 +152,9 @@ def test_ranks_can_be_fresh_programs() -> None:
 
 
 def test_a_module_that_cannot_be_preloaded_is_named() -> None:
-    with Pool(2, preload=("no_such_module_anywhere",)) as made:
-        with pytest.raises(PoolError, match="No module named 'no_such_module_anywhere'"):
-            made.run("os:getpid")
+    missing = "no_such_module_anywhere"
+    with Pool(2, preload=(missing,)) as made, pytest.raises(PoolError, match=f"No module named '{missing}'"):
+        made.run("os:getpid")
 
 
 def test_without_a_gpu_cuda_ranks_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +183,7 @@ def test_ranks_that_are_not_there_are_refused(pool: Pool, ranks: tuple[int, ...]
 
 
 @pytest.mark.parametrize(("payload", "blobs"), [({1}, ()), (None, ["text"])])
-def test_what_cannot_be_sent_is_refused_before_anything_runs(pool: Pool, payload: object, blobs: Any) -> None:  # noqa: ANN401
+def test_what_cannot_be_sent_is_refused_before_anything_runs(pool: Pool, payload: object, blobs: Any) -> None:
     before = values(pool, whereabouts, (0, 1, 2))
     with pytest.raises(TypeError):
         pool.run("os:getpid", payload, blobs)
@@ -192,4 +205,4 @@ with Pool(1) as pool:
     assert pool.run({entry_name(whereabouts)!r}, [0])[0].value["sum"] == 1
 assert not {{"torch", "numpy"}} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(_ROOT)})
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(HOME)})

@@ -162,7 +162,7 @@ def test_what_is_exact_past_the_bound_is_taken(name: str, value: int) -> None:
 
 @pytest.mark.parametrize("name", ["float64", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "complex64"])
 @given(value=st.integers(-(2**63), 2**63 - 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_encode_is_exact_or_refuses(name: str, value: int) -> None:
     try:
         bits = encode(np.array([value]), name)

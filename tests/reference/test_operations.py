@@ -158,7 +158,7 @@ def test_a_strided_parameter_counts_in_row_major_order(layout: Layout) -> None:
     plain = np.arange(15).reshape(3, 5)
     strided = np.arange(150).reshape(10, 15)[::4, ::3]
     strided[...] = plain
-    for full in (strided, np.asfortranarray(plain), plain.reshape(-1)):
+    for full in (strided, np.asfortranarray(plain), plain.reshape(-1), plain.repeat(2)[::2]):
         assert np.array_equal(gather(partition(full, layout), layout), plain)
 
 
@@ -219,6 +219,12 @@ def test_a_layout_of_only_runs_works_like_any_other() -> None:
     assert np.array_equal(gather(shards, TWICE), full)
     shards[2][:] = shards[3][:] = 50
     assert np.array_equal(gather(shards, TWICE), full)
+
+
+def test_the_stride_of_a_single_block_means_nothing() -> None:
+    layout = Listed((3,), 3, ((Run(0, 0, 3, 0, 1),),), 3)
+    assert owners(layout, 2) == ((0, 2),)
+    assert gather(partition(np.arange(3), layout), layout).tolist() == [0, 1, 2]
 
 
 def test_a_run_that_leaves_the_parameter_is_an_error_and_reads_nothing() -> None:

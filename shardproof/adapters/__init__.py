@@ -1,0 +1,1 @@
+"""Implementations that live elsewhere, seen through the protocol; and a plain control."""

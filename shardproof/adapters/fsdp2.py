@@ -1,0 +1,173 @@
+"""FSDP2, `torch.distributed.fsdp.fully_shard`: every parameter chunked along one dim over a 1-D mesh.
+
+Parameters that FSDP2 can reduce together (one dtype, one reduction dtype) are one module under one `fully_shard`, and
+so are all frozen ones; what it does for a module it does for all of them at once. It is used as its documentation asks:
+parameters are written while they are sharded, a release is a `reshard` once nothing of the module is in use, gradients
+come from a backward, and accumulated ones from backwards without gradient synchronisation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.checkpoint.state_dict_loader import load as load_checkpoint
+from torch.distributed.checkpoint.state_dict_saver import save as save_checkpoint
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, UnshardHandle, fully_shard
+from torch.distributed.tensor import DTensor, Shard
+
+from shardproof.adapters.fsdp2_layout import layout
+from shardproof.adapters.fsdp2_policy import policy
+
+if TYPE_CHECKING:
+    from shardproof.protocol import Spec
+
+__all__ = ["Session", "layout", "layouts", "policy", "promises"]
+
+layouts = ("chunk",)
+promises = ()
+
+
+class _Unit(nn.Module):
+    """Parameters that FSDP2 gathers and reduces together; `in_use` were gathered and not released since."""
+
+    def __init__(self, reduce_dtype: torch.dtype | None) -> None:
+        super().__init__()
+        self.reduce_dtype = reduce_dtype
+        self.names: dict[str, str] = {}
+        self.in_use: set[str] = set()
+
+    def add(self, id: str, parameter: nn.Parameter) -> None:
+        self.names[id] = f"p{len(self.names)}"  # a name may not have dots, an id may
+        self.register_parameter(self.names[id], parameter)
+
+    def parameter(self, id: str) -> nn.Parameter:
+        return self.get_parameter(self.names[id])
+
+    def forward(self, grads: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """A loss whose gradients are these."""
+        return torch.stack([(self.parameter(id) * grad).sum() for id, grad in grads.items()]).sum()
+
+
+class Session:
+    """The parameters of one group; see `shardproof.protocol.Session`."""
+
+    def __init__(self, group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any]) -> None:
+        """A mesh of the group as it is, wherever in the world it lies."""
+        self._group, self._mesh = group, DeviceMesh.from_group(group, device.type)
+        self._dim = int(layout.get("dim", 0))
+        self._units: dict[str, Any] = {}
+        self._sharded: dict[str, Any] = {}
+        self._handles: dict[str, UnshardHandle] = {}
+        self._reduced: tuple[str, ...] = ()
+
+    def register(self, specs: Sequence[Spec]) -> None:
+        """Build the modules and shard them."""
+        made: dict[object, _Unit] = {}
+        for spec in specs:
+            if spec.tied_to is not None:
+                unit = self._units[spec.tied_to]
+                unit.add(spec.id, unit.parameter(spec.tied_to))  # one parameter of the module under two names
+            else:
+                key = (spec.dtype, spec.comm_dtype) if spec.requires_grad else "frozen"
+                unit = made.setdefault(key, _Unit(spec.comm_dtype if spec.requires_grad else None))
+                unit.add(spec.id, nn.Parameter(spec.full, requires_grad=spec.requires_grad))
+            self._units[spec.id] = unit
+        for unit in made.values():
+            self._shard_unit(unit)
+
+    def _shard_unit(self, unit: _Unit) -> None:
+        placement, precision = Shard(self._dim), MixedPrecisionPolicy(reduce_dtype=unit.reduce_dtype)
+        sharded = fully_shard(unit, mesh=self._mesh, shard_placement_fn=lambda _: placement, mp_policy=precision)
+        if self._mesh.device_type == "cpu":  # not every gloo knows the reductions AVG and PREMUL_SUM
+            sharded.set_force_sum_reduction_for_comms(True)
+        self._sharded |= {id: unit.parameter(id) for id in unit.names}
+
+    def shard(self, id: str) -> torch.Tensor:
+        """The DTensor's local tensor, in the shape of the chunk."""
+        return _local(self._sharded[id])
+
+    def gather(self, id: str) -> torch.Tensor:
+        """The parameter that the module has while it is unsharded."""
+        unit = self._units[id]
+        unit.unshard()
+        unit.in_use.add(id)
+        parameter: nn.Parameter = unit.parameter(id)
+        return parameter
+
+    def prefetch(self, ids: Sequence[str]) -> None:
+        """Unshard the modules of these parameters without waiting."""
+        self._handles |= {id: self._units[id].unshard(async_op=True) for id in ids}
+
+    def wait(self, id: str) -> torch.Tensor:
+        """As `gather`, of a parameter that was prefetched."""
+        self._handles.pop(id).wait()
+        return self.gather(id)
+
+    def available(self, id: str) -> bool:
+        """Whether the parameter is in use, and the module has itself and not its shard."""
+        unit = self._units.get(id)
+        return unit is not None and id in unit.in_use and not isinstance(unit.parameter(id), DTensor)
+
+    def release(self, id: str) -> None:
+        """Reshard once no parameter of the module is in use any more."""
+        unit = self._units[id]
+        unit.in_use.discard(id)
+        if not unit.in_use:
+            unit.reshard()
+
+    def update(self, id: str, shard: torch.Tensor) -> None:
+        """Reshard, because only sharded parameters may be written, and write as an optimizer does."""
+        self._units[id].reshard()
+        local = _local(self._sharded[id])
+        local.copy_(shard.view(local.shape))
+
+    def accumulate(self, grads: Mapping[str, torch.Tensor]) -> None:
+        """A backward without gradient synchronisation."""
+        self._backward(grads, sync=False)
+
+    def reduce(self, grads: Mapping[str, torch.Tensor], reduction: str) -> Mapping[str, torch.Tensor]:
+        """A backward with it; FSDP2 means by default, and sums with a divide factor of 1."""
+        self._reduced = tuple(grads)
+        for id in grads:
+            self._sharded[id].grad = None
+            self._units[id].set_gradient_divide_factor(1.0 if reduction == "sum" else float(self._mesh.size()))
+        self._backward(grads, sync=True)
+        return {id: _local(self._sharded[id].grad) for id in grads}
+
+    def _backward(self, grads: Mapping[str, torch.Tensor], *, sync: bool) -> None:
+        for unit in dict.fromkeys(self._units[id] for id in grads):
+            unit.set_requires_gradient_sync(sync)
+            unit({id: grad for id, grad in grads.items() if id in unit.names}).backward()
+
+    def norm(self) -> float:
+        """Through DTensor: squares are added up over the mesh."""
+        squares = [self._sharded[id].grad.to(torch.float64).square().sum() for id in self._reduced]
+        return math.sqrt(sum(float(square.full_tensor()) for square in squares))
+
+    def save(self, path: str) -> None:
+        """Through torch.distributed.checkpoint."""
+        save_checkpoint(dict(self._sharded), checkpoint_id=path, process_group=self._group)
+
+    def load(self, path: str) -> None:
+        """Into the sharded parameters, at this group's world size."""
+        for unit in set(self._units.values()):
+            unit.reshard()
+        load_checkpoint(dict(self._sharded), checkpoint_id=path, process_group=self._group)
+
+    def read(self, path: str) -> dict[str, torch.Tensor]:
+        """The whole parameters that a checkpoint holds; needs no other rank."""
+        whole = {id: torch.empty(dtensor.shape, dtype=dtensor.dtype) for id, dtensor in self._sharded.items()}
+        load_checkpoint(dict(whole), checkpoint_id=path, no_dist=True)
+        return whole
+
+
+def _local(sharded: Any) -> torch.Tensor:
+    """What this rank stores of a sharded tensor, its own memory."""
+    local: torch.Tensor = sharded.to_local()
+    return local.detach()

@@ -1,0 +1,154 @@
+"""One small case a fault model, written by hand: it shows the fault, and is sound for a correct implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from shardproof.case import Case, Delay, Divergence, Group, LayoutSpec, Operation, Parameter
+
+
+def case(
+    shapes: Sequence[tuple[int, ...]],
+    world_size: int,
+    program: str,
+    *,
+    other: int = 1,
+    late: Sequence[tuple[int, int]] = (),
+    differs: Divergence | None = None,
+    alignment: int = 1,
+    **traits: dict[str, Any],
+) -> Case:
+    """Parameters a, b, c of these shapes. A program reads "gather a; wait a b; reduce a: mean; load in other".
+
+    `late` are (rank, operation) pairs that sleep. `traits` are fields of the parameters by id.
+    """
+    ids = "abc"[: len(shapes)]
+    parameters = [Parameter(id, shape) for id, shape in zip(ids, shapes, strict=True)]
+    groups = [Group("main", tuple(range(1, world_size + 1)))]
+    operations = tuple(_operation(words) for words in program.split("; "))
+    if any(operation.group == "other" for operation in operations):
+        groups.append(Group("other", tuple(range(other))))
+    return Case(
+        groups=tuple(groups),
+        parameters=tuple(replace(p, **traits.get(p.id, {})) for p in parameters),
+        program=operations,
+        layout=LayoutSpec(alignment=alignment),
+        divergences=(differs,) if differs else (),
+        delays=tuple(Delay(rank, operation, 40) for rank, operation in late),
+    )
+
+
+def _operation(words: str) -> Operation:
+    words, _, mean = words.partition(": ")
+    words, _, group = words.partition(" in ")
+    kind, *ids = words.split()
+    return Operation(kind, tuple(ids), group or "main", reduction="mean" if mean else "sum")  # type: ignore[arg-type]
+
+
+_GATHER = "register; gather"
+_ASYNC = "register; prefetch a; gather a"
+_STALE = "register; gather; update; gather"
+_AGAIN = "register; gather a; release a; gather b"
+_NORM = "register; reduce; norm"
+_SAVE = "register; save"
+_RESHARD = "register; save; load in other; gather in other"
+_HALF = {"a": {"dtype": "bfloat16"}}
+
+CASES: dict[str, Case] = {
+    "negative-owned": case([(1,)], 3, "register; gather"),
+    "float-ceil": case([(2**53 + 1,)], 1, "layout"),
+    "floor-shards": case([(1,)], 2, "layout"),
+    "floor-gradients": case([(1,)], 2, "register; reduce"),
+    "empty-is-error": case([(1,)], 2, "register"),
+    "empty-raises-alone": case([(1,)], 2, "register"),
+    "empty-shard-elsewhere": case([(1,)], 2, "register"),
+    "world-size-twice": case([(1,)], 2, "layout"),
+    "size-inferred": case([(1,)], 2, _GATHER),
+    "compares-owned": case([(1,)], 2, "register"),
+    "size-from-gradient": case([(3,)], 2, "register", a={"grad_buffer": "partition"}),
+    "viewed-as-gradient": case([(2,)], 2, _GATHER, a={"grad_buffer": "partition"}),
+    "shard-not-looked-at": case([(1,)], 2, "register", differs=Divergence(1, "shard_numel", "a", 1)),
+    "shard-length-from-own": case([(1,)], 1, "register", differs=Divergence(0, "shard_numel", "a", 1)),
+    "dtype-not-compared": case([(1,)], 2, "register", differs=Divergence(1, "dtype", "a", "int32")),
+    "compares-shard-length": case([(7,)], 2, "register", differs=Divergence(1, "shape", "a", (8,))),
+    "compares-numel": case([(2, 3)], 2, "register", differs=Divergence(1, "shape", "a", (3, 2))),
+    "order-ignored": case([(1,), (1,)], 2, "register", differs=Divergence(1, "order")),
+    "ids-ignored": case([(1,)], 2, "register", differs=Divergence(1, "id", "a", "elsewhere")),
+    "extra-ignored": case([(1,)], 2, "register", differs=Divergence(1, "extra", value=(1,))),
+    "one-collective-each": case([(1,)], 2, "register", differs=Divergence(1, "extra", value=(1,))),
+    "raises-alone": case([(1,)], 2, "register", differs=Divergence(1, "refuses")),
+    "checks-alone": case([(1,)], 2, "register", differs=Divergence(1, "shard_numel", "a", 1)),
+    "refused-by-first": case([(1,)], 2, "register", differs=Divergence(1, "dtype", "a", "int32")),
+    "frozen-has-no-entry": case([(1,)], 1, "register", a={"frozen": True}),
+    "gradient-expected": case([(1,)], 1, "register", a={"grad_buffer": "absent"}),
+    "logged-not-raised": case([(1,)], 2, "register", differs=Divergence(1, "dtype", "a", "int32")),
+    "buffer-of-n": case([(1,)], 2, _GATHER),
+    "tail-pushed-back": case([(5,)], 2, _GATHER),
+    "fused-stride": case([(5,), (7,)], 2, "register; prefetch; wait"),
+    "memory-order": case([(2,)], 2, _GATHER, a={"strides": (2,)}),
+    "strided-shard": case([(2,)], 1, _GATHER, a={"strides": (2,)}),
+    "strided-send": case([(2,)], 1, _GATHER, a={"strides": (2,)}),
+    "stale-by-count": case([(1,), (1,)], 1, _AGAIN, **_HALF),
+    "stale-dtype-kept": case([(1,), (1,)], 1, _AGAIN, **_HALF),
+    "insert-if-absent": case([(1,)], 1, _STALE),
+    "valid-at-launch": case([(1,)], 2, _ASYNC, late=[(1, 1)]),
+    "available-at-launch": case([(1,)], 2, "register; prefetch a", late=[(0, 1)]),
+    "waits-for-nothing": case([(1,)], 2, "register; prefetch a; wait a", late=[(1, 1)]),
+    "gather-returns-early": case([(1,)], 2, _GATHER, late=[(1, 1)]),
+    "last-handle-only": case([(1,), (1,)], 1, "register; prefetch; wait"),
+    "first-handle-only": case([(1,), (1,)], 1, "register; prefetch; wait"),
+    "view-kept": case([(1,)], 1, "register; gather; release"),
+    "slot-reset": case([(1,), (1,)], 1, "register; prefetch a; prefetch b; wait"),
+    "slot-not-emptied": case([(1,), (1,), (1,)], 1, "register; prefetch; wait"),
+    "secondary-stale": case([(1,)], 1, _STALE),
+    "secondary-stale-after-load": case([(1,)], 1, "register; gather; save; update; gather; load; gather"),
+    "update-keeps-valid": case([(1,)], 1, _STALE),
+    "zero-divides": case([(1, 0)], 1, _GATHER),
+    "zero-crashes": case([(0,)], 1, _GATHER),
+    "empty-shape-lost": case([(1, 0)], 1, _GATHER),
+    "scalar-shape-lost": case([()], 1, _GATHER),
+    "rotated-shard": case([(2,)], 1, _GATHER),
+    "ranks-permuted": case([(1,)], 2, _GATHER),
+    "even-count": case([(1,)], 1, _GATHER),
+    "aligned-send": case([(1,)], 1, _GATHER, a={"storage_offset": 1}),
+    "offset-32": case([(2**33,)], 2, "layout"),
+    "count-32": case([(2**32,)], 2, "layout"),
+    "two-formulas": case([(2,)], 2, _GATHER, alignment=2),
+    "packed-by-numel": case([(1,), (1,)], 2, "register; reduce"),
+    "packed-and-cut-apart": case([(1,), (1,)], 2, "register; reduce"),
+    "padding-left": case([(1,)], 2, "register; reduce"),
+    "padding-in-norm": case([(1,)], 2, _NORM),
+    "norm-by-max": case([(1,)], 2, _NORM),
+    "norm-by-mean": case([(1,)], 2, _NORM),
+    "tied-twice": case([(1,), (1,)], 2, "register; reduce", b={"tied_to": "a"}),
+    "oversize-lost": case([(13,)], 1, "register; reduce"),
+    "oversize-local": case([(9,)], 2, "register; reduce"),
+    "count-not-reset": case([(1,)], 1, "register; reduce; reduce"),
+    "fill-not-reset": case([(1,)], 1, "register; reduce; reduce"),
+    "gradients-add-up": case([(1,)], 1, "register; reduce; reduce"),
+    "result-in-parameter-dtype": case([(1,)], 1, "register; reduce", a={"dtype": "bfloat16", "grad_dtype": "float32"}),
+    "result-in-comm-dtype": case([(1,)], 1, "register; reduce", a={"comm_dtype": "bfloat16"}),
+    "first-micro-step-only": case([(1,)], 1, "register; accumulate; reduce"),
+    "last-micro-step-only": case([(1,)], 1, "register; accumulate; reduce"),
+    "middle-micro-step-lost": case([(1,)], 1, "register; accumulate; accumulate; reduce"),
+    "reduced-in-place": case([(2,)], 2, "register; reduce"),
+    "accumulated-in-place": case([(1,)], 1, "register; accumulate; accumulate; reduce"),
+    "sum-for-mean": case([(1,)], 2, "register; reduce: mean"),
+    "mean-for-sum": case([(1,)], 2, "register; reduce"),
+    "own-rank-only": case([(1,)], 2, "register; reduce"),
+    "padding-kept": case([(1,)], 2, _SAVE),
+    "stripped-by-rule": case([(1,)], 2, _SAVE),
+    "trailing-zeros-stripped": case([(8,)], 1, _SAVE, a={"dtype": "bool"}),
+    "last-shard-takes-all": case([(1,)], 3, _SAVE),
+    "new-ranks-missing": case([(2,)], 1, _RESHARD, other=2),
+    "new-ranks-raise": case([(2,)], 1, _RESHARD, other=2),
+    "old-shard-length": case([(2,)], 1, _RESHARD, other=2),
+    "scalar-sliced": case([()], 1, "register; save; load; gather"),
+    "scalar-saved-as-vector": case([()], 1, _SAVE),
+    "step-count-sliced": case([(1,)], 2, "register; update; save; load"),
+    "padded-index": case([(1,), (1,)], 2, _SAVE),
+    "other-key": case([(1,)], 1, "register; gather; release"),
+    "padded-rows": case([(1, 1)], 2, _SAVE),
+}

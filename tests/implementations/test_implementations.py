@@ -1,0 +1,73 @@
+"""Names of implementations, and what is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from shardproof.errors import UsageError
+from shardproof.implementations import KNOWN, resolve
+
+TARGETS = ["pkg.mod", "pkg.mod:attr", "pkg.mod:Class.attr", "mod:attr", "json"]
+UNKNOWN = [
+    ("gpu_imp", "gpu_impl"),
+    ("FSDP2", "fsdp2"),
+    ("fsdp", "fsdp2"),
+    ("list-all-gather", "list_all_gather"),
+]
+NO_NAMES = [
+    "",
+    ":",
+    "a:",
+    ":b",
+    "a:b:c",
+    "a b",
+    "pkg..mod",
+    ".mod",
+    "pkg.mod:",
+    "../mod.py",
+    "mod.py:",
+    "1a",
+    "nowhere",
+]
+
+
+def test_known_names() -> None:
+    assert set(KNOWN) == {"gpu_impl", "fsdp2", "list_all_gather"}
+    for name, target in KNOWN.items():
+        assert resolve(name) is target
+        assert target.summary
+        assert "\n" not in target.summary
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_anything_that_can_be_imported(name: str) -> None:
+    assert resolve(name).target == name
+
+
+@pytest.mark.parametrize(("name", "nearest"), UNKNOWN)
+def test_mistyped_names(name: str, nearest: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        resolve(name)
+    assert nearest in raised.value.todo
+    assert all(known in raised.value.expected for known in KNOWN)
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_what_names_nothing(name: str) -> None:
+    with pytest.raises(UsageError, match="there is no implementation"):
+        resolve(name)
+
+
+def test_names_are_known_without_torch() -> None:
+    code = "import sys, shardproof.implementations as known; known.resolve('fsdp2'); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_known_targets_exist(name: str) -> None:
+    module, _, attribute = KNOWN[name].target.partition(":")
+    code = f"import {module} as found; assert hasattr(found, {attribute or '__name__'!r})"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=120)
