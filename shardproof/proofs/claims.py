@@ -366,7 +366,7 @@ def bucket_ends_divisible(f: Formulas, used: Term, world_size: Term, multiple: T
     return Statement(
         all_of(
             share * world_size == end,
-            f.floor_div(share, multiple) * multiple == share,
+            share == multiple * f.ceil_div(used, multiple * world_size),
             within(used, end, used + multiple * world_size),
         )
     )
