@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from shardproof.case import Case
 from shardproof.case_file import encode
-from shardproof.simpler import size
+from shardproof.simpler import simpler, size
 
 if TYPE_CHECKING:
     from shardproof.engine import Description, Verdict
@@ -68,6 +68,24 @@ class Quarry:
         if verdict is not None and size(case) < size(self.smallest.case):
             self.smallest = verdict
         return verdict is not None
+
+
+def simplify(
+    quarry: Quarry, world_sizes: Collection[int], judge: Callable[[Quarry, Case], Verdict | None], seconds: float
+) -> None:
+    """Step by step from the smallest case so far, until no single step leads to a simpler one or time is up.
+
+    `seconds` count from when the quarry was found.
+    """
+    left = True
+    while left:
+        left = False
+        for case in simpler(quarry.smallest.case, world_sizes):
+            if time.perf_counter() - quarry.began > seconds:
+                return
+            if quarry.still_broken(case, judge):
+                left = True
+                break
 
 
 @dataclass(slots=True)

@@ -30,11 +30,11 @@ from shardproof.events import (
 from shardproof.failure import failure_of
 from shardproof.features import required
 from shardproof.finding import Finding, Replays
-from shardproof.hunt import Enough, Hunt, Quarry, drive
+from shardproof.hunt import Enough, Hunt, Quarry, drive, simplify
 from shardproof.outcome import LawResult, PinnedResult, RunResult, Timings
 from shardproof.profiles import PROFILES, Budget
 from shardproof.results import Destination
-from shardproof.simpler import simpler, size
+from shardproof.simpler import size
 from shardproof.tally import Tally
 
 if TYPE_CHECKING:
@@ -169,16 +169,7 @@ class _Run:
         return hunt.quarry is not None
 
     def _simplify(self, quarry: Quarry) -> None:
-        """Step by step from the smallest case so far, until no single step leads to a simpler one."""
-        left = True
-        while left:
-            left = False
-            for case in simpler(quarry.smallest.case, self.plan.world_sizes):
-                if time.perf_counter() - quarry.began > self.plan.budget.shrink_seconds:
-                    return
-                if quarry.still_broken(case, self._smaller):
-                    left = True
-                    break
+        simplify(quarry, self.plan.world_sizes, self._smaller, self.plan.budget.shrink_seconds)
 
     def _enough(self) -> bool:
         spent = time.perf_counter() - self.began - self.seconds["shrinking"] - self.seconds["replaying"]
