@@ -98,19 +98,19 @@ class Draws:
 def hunted(engine: Engine, fault: FaultModel, seeds: Sequence[int], draws: Draws) -> Caught:
     """Search for one fault under every seed, and make the smallest catch smaller."""
     began = time.perf_counter()
+    shrink_seconds = draws.budget.shrink_seconds
     engine.switch(fault.target)
     counts: list[int | None] = []
-    catches: list[tuple[int, Verdict]] = []
+    catches: list[Verdict] = []
     for seed in seeds:
         count, verdict = _first_catch(engine, fault, draws.cases(engine, seed))
         counts.append(count)
         if verdict is not None:
-            catches.append((seed, verdict))
+            catches.append(verdict)
     caught = Caught(fault, tuple(counts))
     if catches:
-        seed, verdict = min(catches, key=lambda catch: size(catch[1].case))
-        smallest = _smallest(engine, seed, verdict, draws.budget.shrink_seconds)
-        caught = replace(caught, law=verdict.broken[0].law, smallest=smallest)
+        smallest = _smallest(engine, fault, min(catches, key=lambda verdict: size(verdict.case)), shrink_seconds)
+        caught = replace(caught, law=smallest.broken[0].law, smallest=smallest.case)
     return replace(caught, seconds=time.perf_counter() - began)
 
 
@@ -149,22 +149,16 @@ def _first_catch(engine: Engine, fault: FaultModel, cases: Iterable[Case]) -> tu
     return None, None
 
 
-def _smallest(engine: Engine, seed: int, found: Verdict, seconds: float) -> Case:
-    """The smallest case that Hypothesis gets to from the one that was found under this seed."""
-    sought, law = encode(found.case), found.broken[0].law
-
-    def first(case: Case) -> tuple[str, Verdict] | None:
-        return (law, found) if encode(case) == sought else None
+def _smallest(engine: Engine, fault: FaultModel, found: Verdict, seconds: float) -> Verdict:
+    """The simplest case that steps lead to. The law may become another one of those named for the fault."""
+    quarry = Quarry(found.broken[0].law, found)
 
     def smaller(quarry: Quarry, case: Case) -> Verdict | None:
-        verdict = engine.judge(case, twice=quarry.twice, only=(law,))
+        verdict = engine.judge(case, twice=quarry.twice, only=fault.laws)
         return verdict if verdict.broken else None
 
-    hunt = Hunt(first, smaller, seconds)
-    drive(hunt, engine.description, WORLD_SIZES, POOL_SIZE, seed)
-    assert hunt.quarry is not None  # the same seed draws the same cases
-    simplify(hunt.quarry, smaller, WORLD_SIZES, seconds)
-    return hunt.quarry.smallest.case
+    simplify(quarry, WORLD_SIZES, smaller, seconds)
+    return quarry.smallest
 
 
 def _drawn(engine: Engine, seed: int, count: int) -> list[Case]:

@@ -70,6 +70,24 @@ class Quarry:
         return verdict is not None
 
 
+def simplify(
+    quarry: Quarry, world_sizes: Collection[int], judge: Callable[[Quarry, Case], Verdict | None], seconds: float
+) -> None:
+    """Step by step from the smallest case so far, until no single step leads to a simpler one or time is up.
+
+    `seconds` count from when the quarry was found.
+    """
+    left = True
+    while left:
+        left = False
+        for case in simpler(quarry.smallest.case, world_sizes):
+            if time.perf_counter() - quarry.began > seconds:
+                return
+            if quarry.still_broken(case, judge):
+                left = True
+                break
+
+
 @dataclass(slots=True)
 class Hunt:
     """What Hypothesis calls with every case.
@@ -102,21 +120,6 @@ class Hunt:
         if time.perf_counter() - quarry.began > self.shrink_seconds:
             raise Enough
         return quarry.still_broken(case, self.smaller)
-
-
-def simplify(
-    quarry: Quarry, judge: Callable[[Quarry, Case], Verdict | None], world_sizes: Collection[int], seconds: float
-) -> None:
-    """Go on from the smallest case so far, until no single step leads to a simpler one or the quarry's time is over."""
-    left = True
-    while left:
-        left = False
-        for case in simpler(quarry.smallest.case, world_sizes):
-            if time.perf_counter() - quarry.began > seconds:
-                return
-            if quarry.still_broken(case, judge):
-                left = True
-                break
 
 
 def drive(hunt: Hunt, description: Description, world_sizes: Collection[int], pool_size: int, seed: int) -> None:

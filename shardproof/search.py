@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # A smallest case that does not show its law on fresh ranks is tried so often in all.
 _REPLAYS = 5
 # How many times its seconds a run may take where a required kind of case was not drawn in them.
-_PATIENCE = 4
+_PATIENCE = 10
 
 
 class Judge(Protocol):
@@ -120,7 +120,7 @@ class _Run:
         for law in [slug for slug in self.tally.results if slug in self.pending]:
             quarry = Quarry(law, self.pending[law])
             with self._timed("shrinking"):
-                simplify(quarry, self._smaller, plan.world_sizes, plan.budget.shrink_seconds)
+                self._simplify(quarry)
             self._report(quarry)
         result = self._result(pinned)
         self._say(RunFinished(result))
@@ -161,12 +161,15 @@ class _Run:
         with self._timed("hunting"):
             drive(hunt, self.judge.description, plan.world_sizes, plan.pool_size, seed)
             if hunt.quarry:
-                simplify(hunt.quarry, self._smaller, plan.world_sizes, plan.budget.shrink_seconds)
+                self._simplify(hunt.quarry)
                 self.seconds["shrinking"] += time.perf_counter() - hunt.quarry.began
         self.seconds["hunting"] -= self.seconds["shrinking"] - before
         if hunt.quarry:
             self._report(hunt.quarry)
         return hunt.quarry is not None
+
+    def _simplify(self, quarry: Quarry) -> None:
+        simplify(quarry, self.plan.world_sizes, self._smaller, self.plan.budget.shrink_seconds)
 
     def _enough(self) -> bool:
         spent = time.perf_counter() - self.began - self.seconds["shrinking"] - self.seconds["replaying"]

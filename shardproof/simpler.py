@@ -156,7 +156,7 @@ def _parameter(p: Parameter) -> Iterator[Parameter]:
         if dim == 1 and len(p.shape) > 1:
             strides = None if p.strides is None else p.strides[:at] + p.strides[at + 1 :]
             yield replace(p, shape=p.shape[:at] + p.shape[at + 1 :], strides=strides)
-        for less in sorted({1, 2, dim // 2, dim - 1}):
+        for less in sorted({1, 2, dim // 2, dim // 2 + 1, dim - 1}):
             if 0 < less < dim:
                 yield replace(p, shape=(*p.shape[:at], less, *p.shape[at + 1 :]))
     if p.strides is not None:
