@@ -203,7 +203,9 @@ class Engine:
                 observed=problem.strip(),
                 todo="docs/write-an-implementation.md shows the two functions that are needed",
             )
-        said = {key: tuple(value) if isinstance(value, list) else value for key, value in report.value.items()}
+        said: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in report.value.items()
+        }
         return Description(name=name, target=self._target.target, backend=BACKEND_OF[self._device], **said)
 
 

@@ -22,7 +22,7 @@ def pack(steps: Sequence[Step]) -> tuple[list[Packed], list[bytes]]:
     return [_pack(step, blobs) for step in steps], blobs
 
 
-def unpack(packed: Sequence[Packed], blobs: Sequence[bytes]) -> tuple[Step, ...]:
+def unpack(packed: Sequence[Packed], blobs: Sequence[bytes | bytearray]) -> tuple[Step, ...]:
     """The steps that `pack` was given."""
     return tuple(_unpack(step, blobs) for step in packed)
 
@@ -51,9 +51,9 @@ def _pack(step: Step, blobs: list[bytes]) -> Packed:
 _NO_COST = Cost()
 
 
-def _unpack(packed: Packed, blobs: Sequence[bytes]) -> Step:
+def _unpack(packed: Packed, blobs: Sequence[bytes | bytearray]) -> Step:
     index, kind, parameters, rank, world_size, seconds = packed["head"]
-    plain = {
+    plain: dict[str, Any] = {
         name: tuple(packed[name]) if isinstance(packed[name], list) else packed[name]
         for name in _PLAIN
         if name in packed
@@ -79,7 +79,7 @@ def _pack_seen(seen: Seen, blobs: list[bytes]) -> list[Any]:
     return [seen.dtype, seen.shape, len(blobs) - 1, *where]
 
 
-def _unpack_seen(packed: Sequence[Any], blobs: Sequence[bytes]) -> Seen:
+def _unpack_seen(packed: Sequence[Any], blobs: Sequence[bytes | bytearray]) -> Seen:
     dtype, shape, blob, device, strides, offset, storage, nbytes = packed
     return Seen(dtype, tuple(shape), bytes(blobs[blob]), device, tuple(strides), offset, storage, nbytes)
 

@@ -52,7 +52,8 @@ def _variants(numel: int, dtype: torch.dtype, group: dist.ProcessGroup, device: 
     shard = gpu_impl.shard(full, group.rank(), world_size)
     padded = shard.numel() * world_size
     session = gpu_impl.Session(group, device)
-    session.register([Spec("w", (numel,), dtype, full, shard)])
+    spec = Spec("w", (numel,), dtype, full, shard)
+    session.register([spec])  # type: ignore[list-item]  # its full is a tensor, never None
     buffer = torch.empty(padded, dtype=dtype, device=device)
     source = torch.zeros(padded, dtype=dtype, device=device)
 
@@ -91,7 +92,7 @@ def _timed(variant: Variant, calls: int, device: torch.device) -> tuple[float, f
             variant()
         spent = (time.perf_counter() - began) / calls
         return spent, spent
-    before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]  # torch's
     torch.cuda.synchronize()
     began = time.perf_counter()
     before.record()

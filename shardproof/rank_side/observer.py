@@ -31,7 +31,7 @@ _COPIES = {"copy_", "clone", "_to_copy", "cat", "stack", "contiguous", "copy", "
 _SYNCS = {"_local_scalar_dense", "is_nonzero", "equal", "nonzero"}
 
 
-class Observer(TorchDispatchMode):
+class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch annotates neither it nor __init__
     """Sees every operation that reaches the dispatcher while it is entered; `cost` sums them up.
 
     `poison` is the byte that fresh memory is filled with.
@@ -39,7 +39,7 @@ class Observer(TorchDispatchMode):
 
     def __init__(self, poison: int) -> None:
         """Nothing is seen yet."""
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # see above
         self._poison = poison
         self.reset()
 
@@ -105,7 +105,8 @@ class PoisonedResize:
             result = original(storage, size)
             if size > old:
                 grown = torch.empty(0, dtype=torch.uint8, device=storage.device)
-                grown.set_(storage, 0, (size,))[old:].fill_(poison)
+                grown.set_(storage, 0, (size,))  # type: ignore[call-overload]  # the stubs know older forms only
+                grown[old:].fill_(poison)
             return result
 
         torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign,assignment]  # the only way to see it
@@ -118,7 +119,7 @@ class PoisonedResize:
 def poison_storage(storage: torch.UntypedStorage, byte: int) -> None:
     """Fill a whole storage with one byte."""
     if storage.nbytes():
-        storage.fill_(byte)
+        storage.fill_(byte)  # type: ignore[attr-defined]  # torch has it, its stubs do not
 
 
 _ALLOCATES: dict[Any, bool] = {}
@@ -155,5 +156,5 @@ def _buffer(tensor: torch.Tensor) -> Buffer:
         dtype=dtype_name(tensor.dtype),
         contiguous=tensor.is_contiguous(),
         storage=tensor.untyped_storage().data_ptr(),
-        offset=tensor.storage_offset(),
+        offset=int(tensor.storage_offset()),
     )

@@ -218,7 +218,7 @@ def _collect(
             tensor = _checked(call(id), f"{operation.kind}({id!r})", state.device)
         results[id] = see(tensor)
         state.gathered.add((operation.group, id))
-        state.storages[id] = StorageWeakRef(tensor.untyped_storage())
+        state.storages[id] = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch's
         if _used_later(state, id):
             state.kept.append(Kept(id, tensor, results[id].bits, state.index))
         del tensor

@@ -13,6 +13,7 @@ from reference import DTYPES, partition
 from shardproof.case import Case, Divergence, Parameter
 from shardproof.contents import full_bits, grad_dtype
 from shardproof.layouts import layout_of
+from shardproof.rank_side.observer import poison_storage
 from shardproof.rank_side.sessions import Loaded, Spec
 from shardproof.rank_side.tensors import Guarded, guarded, torch_dtype
 
@@ -151,7 +152,7 @@ def _gradient_buffer(setting: Setting, parameter: Parameter) -> torch.Tensor | N
     if parameter.grad_buffer == "partition":
         shape = (layout_of(setting.case.layout, parameter.shape, setting.world_size).shard_numel(setting.rank),)
     buffer = torch.empty(shape, dtype=torch_dtype(grad_dtype(parameter)), device=setting.device)
-    buffer.untyped_storage().fill_(setting.poison)
+    poison_storage(buffer.untyped_storage(), setting.poison)
     return buffer
 
 

@@ -46,7 +46,7 @@ def see(tensor: torch.Tensor) -> Seen:
         bits=raw_bytes(tensor),
         device=tensor.device.type,
         strides=tensor.stride(),
-        offset=tensor.storage_offset(),
+        offset=int(tensor.storage_offset()),
         storage=storage.data_ptr(),
         storage_nbytes=storage.nbytes(),
     )
