@@ -10,7 +10,7 @@ from shardproof.names import unknown
 
 
 def laws(
-    slug: Annotated[str | None, typer.Argument(help="One law, told in full.")] = None,
+    slug: Annotated[str | None, typer.Argument(metavar="LAW", help="One law, told in full.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="The page docs/laws.md.")] = False,
 ) -> None:
     """Print the laws: what must hold, why, and which known faults each would have caught."""

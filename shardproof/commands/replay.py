@@ -11,7 +11,7 @@ from shardproof.errors import CouldNotJudge
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="A case file, or a results.json.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A case file, or a results.json.")],
     index: Annotated[int | None, typer.Option(help="Which failure of a results.json; default 0.", min=0)] = None,
     impl: Annotated[str | None, typer.Option(help="Default: the one in results.json, else gpu_impl.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: the one in results.json, else cpu.")] = None,

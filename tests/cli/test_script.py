@@ -1,0 +1,100 @@
+"""The script that shows a case without this project: the same contents, and the same verdict."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reference import DTYPES
+from shardproof.case import Case, Group, Operation, Parameter
+from shardproof.script import as_script
+from shardproof.values import as_bytes, moved
+
+ROOT = Path(__file__).parents[2]
+CASE = Case(
+    groups=(Group("main", (1, 2)), Group("other", (0, 1, 2))),
+    parameters=(
+        Parameter("p0", (5,), "bfloat16"),
+        Parameter("p1", (4, 3), strides=(1, 4), storage_offset=3),
+        Parameter("p2", (4, 3), strides=(1, 4), storage_offset=3, tied_to="p1"),
+    ),
+    program=(
+        *(Operation(kind) for kind in ("register", "layout", "gather", "update", "prefetch", "wait", "use", "release")),  # type: ignore[arg-type]  # kinds by name
+        Operation("accumulate"),
+        Operation("reduce"),
+        Operation("reduce", reduction="mean"),
+        Operation("norm"),
+        Operation("save"),
+        Operation("update"),
+        Operation("load", group="other"),
+        Operation("gather", group="other"),
+    ),
+    seed=3,
+)
+# Cuts the tail that does not fit, as floor division does.
+FLOORS = """
+import torch
+import torch.distributed as dist
+
+
+def shard(full, rank, world_size):
+    length = full.numel() // world_size
+    return full.reshape(-1)[rank * length : (rank + 1) * length].clone()
+
+
+def gather(shard, shape, group):
+    pieces = [torch.empty_like(shard) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(pieces, shard, group=group)
+    whole = torch.zeros(torch.Size(shape).numel(), dtype=shard.dtype)
+    found = torch.cat(pieces)
+    whole[: found.numel()] = found
+    return whole.reshape(shape)
+"""
+
+
+def run(script: Path) -> subprocess.CompletedProcess[str]:
+    """In a folder of its own, with nothing of ours but the implementation on the path."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(script.parent)))}
+    return subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        cwd=script.parent,
+        env=environment,
+        check=False,
+        timeout=200,
+    )
+
+
+def test_as_expected(tmp_path: Path) -> None:
+    script = tmp_path / "show.py"
+    script.write_text(as_script(CASE, "gpu_impl"))
+    done = run(script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "everything is as expected"
+    assert "rank 2 of 3 in other, step 15 gather: done" in done.stdout
+
+
+def test_a_lost_tail(tmp_path: Path) -> None:
+    (tmp_path / "floors.py").write_text(FLOORS)
+    case = Case((Group("main", (0, 1)),), (Parameter("p", (5,)),), (Operation("register"), Operation("gather")))
+    script = tmp_path / "show.py"
+    script.write_text(as_script(case, "floors:nothing").replace("floors:nothing", "floors"))
+    done = run(script)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "rank 0 of 2, step 1 gather: DIFFERENT: p element 4 is 0x00000000, expected 0x" in done.stdout
+    assert done.stdout.splitlines()[-1] == "DIFFERENT"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_same_contents(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    standalone = importlib.import_module("shardproof.standalone")
+    monkeypatch.setattr(standalone, "CASE", {"seed": 7})
+    for numel in (0, 1, 23):
+        tensor = standalone.contents("p#registered", numel, dtype)
+        assert standalone.raw(tensor) == as_bytes(moved(7, "p#registered", (numel,), dtype))
