@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import typer
 
@@ -27,8 +29,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """An interrupt ends with its own exit code, whatever this release of typer makes of one."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+
+    return run
+
+
 for _command in (check, replay, laws, impls, faults, prove):
-    app.command()(_command)
+    app.command()(_interruptible(_command))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

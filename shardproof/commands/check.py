@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,6 +44,9 @@ def check(  # noqa: PLR0913, PLR0917  # one parameter an option; typer passes th
     """
     sizes = parse_world_sizes(world_sizes)
     budget = _budget(profile, examples)
+
+    # Hypothesis keeps a cache of its own in the current folder, unless it is told where else.
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(".shardproof") / "hypothesis"))
 
     from shardproof.implementations import resolve
     from shardproof.model_shapes import shape_set

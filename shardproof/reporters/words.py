@@ -56,7 +56,8 @@ def _laws(result: RunResult) -> Iterator[str]:
     for law in by_outcome["deviates"]:
         yield f"  deviates    {law.law}, as is known, in {law.deviating_cases} of {law.cases} cases"
     for law in by_outcome["broken"]:
-        yield f"  broken      {law.law} in {law.broken_cases} of {law.cases} cases"
+        cases = f"in {law.broken_cases} of {law.cases} cases" if law.broken_cases else "while another case got smaller"
+        yield f"  broken      {law.law} {cases}"
 
 
 def _last_line(result: RunResult) -> str:

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from shardproof.case import Case, Delay, Divergence, Group, LayoutSpec, Operation, Parameter
+from shardproof.case_rules import check
+from shardproof.simpler import simpler, size
+from tests.search.test_case_file import ANY
+from tests.search.test_strategies import drawn
+
+P, Q = Parameter("p", (1,)), Parameter("q", (1,))
+
+
+def case(words: str, *parameters: Parameter, world: int = 1, **changes: Any) -> Case:
+    """The words are operations; "gather:p" acts on p alone, "gather@other" happens in a second group of one rank."""
+    groups = [Group("main", tuple(range(world)))]
+    if "@" in words:
+        groups.append(Group("other", (0,)))
+    operations = []
+    for word in words.split():
+        kind, _, rest = word.partition(":")
+        kind, _, group = kind.partition("@")
+        operations.append(Operation(kind, (rest,) if rest else (), group or "main"))  # type: ignore[arg-type]  # kinds by name
+    return Case(tuple(groups), parameters or (P,), tuple(operations), **changes)
+
+
+# A case, and one that must be among those one step simpler.
+STEPS: list[tuple[Case, Case]] = [
+    (case("register gather"), case("register")),
+    (case("register prefetch wait"), case("register")),
+    (case("register gather", P, Q), case("register gather", P)),
+    (case("register gather", P, Q), case("register gather", Q)),
+    (case("register gather:p gather:q", P, Q), case("register gather", Q)),
+    (case("register", P, Parameter("t", (1,), tied_to="p")), case("register", Parameter("t", (1,)))),
+    (case("register", P, Parameter("t", (1,), tied_to="p")), case("register", P, Parameter("t", (1,)))),
+    (case("register", world=4), case("register", world=2)),
+    (case("register", world=3, divergences=(Divergence(2, "refuses"),)), case("register", world=3)),
+    (
+        case("register", world=3, divergences=(Divergence(2, "refuses"),)),
+        case("register", world=2, divergences=(Divergence(1, "refuses"),)),
+    ),
+    (case("register", delays=(Delay(0, 0, 2),)), case("register")),
+    (
+        case("register update gather", delays=(Delay(0, 2, 2),)),
+        case("register gather", delays=(Delay(0, 1, 2),)),
+    ),
+    (case("register", seed=3), case("register")),
+    (case("register", layout=LayoutSpec(alignment=8)), case("register")),
+    (case("register", layout=LayoutSpec("chunk")), case("register")),
+    (case("register", Parameter("p", (7, 3))), case("register", P)),
+    (case("register", Parameter("p", (7, 3))), case("register", Parameter("p", (21,)))),
+    (case("register", Parameter("p", (7, 3))), case("register", Parameter("p", (6, 3)))),
+    (case("register", Parameter("p", (7, 3))), case("register", Parameter("p", (3, 3)))),
+    (case("register", Parameter("p", (1, 3))), case("register", Parameter("p", (3,)))),
+    (case("register", Parameter("p", ())), case("register", P)),
+    (
+        case("register", Parameter("p", (2, 2), strides=(1, 9))),
+        case("register", Parameter("p", (2, 2), strides=(1, 2))),
+    ),
+    (case("register", Parameter("p", (1, 2), strides=(9, 4))), case("register", Parameter("p", (2,), strides=(4,)))),
+    (
+        case("register", Parameter("p", (1,), storage_offset=3)),
+        case("register", Parameter("p", (1,), storage_offset=1)),
+    ),
+    (case("register", Parameter("p", (1,), "float64")), case("register")),
+    (case("register", Parameter("p", (1,), grad_buffer="absent")), case("register")),
+    (case("register", Parameter("p", (1,), frozen=True)), case("register")),
+    (case("register gather:p", P), case("register gather", P)),
+    (case("register save load@other gather@other"), case("register save gather")),
+]
+
+
+@pytest.mark.parametrize(("start", "wanted"), STEPS, ids=range(len(STEPS)))
+def test_one_step(start: Case, wanted: Case) -> None:
+    assert wanted in list(simpler(start, range(1, 9)))
+
+
+# A case, and one that must not be among those one step simpler.
+NO_STEPS: list[tuple[Case, Case]] = [
+    (case("register"), case("register", Parameter("p", ()))),
+    (case("register gather"), case("gather")),
+    (case("register", Parameter("p", (1,), "int8", frozen=True)), case("register", Parameter("p", (1,), "int8"))),
+    (case("register", Parameter("p", (3,))), case("register", Parameter("p", (0,)))),
+    (
+        case("register", Parameter("p", (2, 2)), layout=LayoutSpec("chunk", dim=1)),
+        case("register", Parameter("p", (4,)), layout=LayoutSpec("chunk", dim=1)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("start", "unwanted"), NO_STEPS, ids=range(len(NO_STEPS)))
+def test_no_step(start: Case, unwanted: Case) -> None:
+    assert unwanted not in list(simpler(start, range(1, 9)))
+
+
+def test_the_simplest_has_none() -> None:
+    assert list(simpler(case("register"), range(1, 9))) == []
+
+
+@pytest.mark.parametrize("world_sizes", [(1, 2, 4), (4,)])
+def test_whatever_is_drawn_gets_simpler_and_stays_valid(world_sizes: Sequence[int]) -> None:
+    for start in drawn(ANY, 60, world_sizes):
+        for candidate in simpler(start, world_sizes):
+            check(candidate)
+            assert size(candidate) < size(start)
+            assert candidate.world_size in world_sizes
