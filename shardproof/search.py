@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # A smallest case that does not show its law on fresh ranks is tried so often in all.
 _REPLAYS = 5
 # How many times its seconds a run may take where a required kind of case was not drawn in them.
-_PATIENCE = 4
+_PATIENCE = 10
 
 
 class Judge(Protocol):

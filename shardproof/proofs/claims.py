@@ -49,7 +49,7 @@ DOMAINS: Mapping[str, Domain] = MappingProxyType(
         "alignment": Domain(1, many=16),
         "new_alignment": Domain(1),
         "fewer": Domain(1, many=16),
-        "units": Domain(few=2),
+        "units": Domain(few=2, many=300),
         "first_unit": Domain(few=2),
         "multiple": Domain(1, few=3, many=16),
         "used": Domain(many=300),
@@ -366,7 +366,7 @@ def bucket_ends_divisible(f: Formulas, used: Term, world_size: Term, multiple: T
     return Statement(
         all_of(
             share * world_size == end,
-            f.floor_div(share, multiple) * multiple == share,
+            share == multiple * f.ceil_div(used, multiple * world_size),
             within(used, end, used + multiple * world_size),
         )
     )

@@ -73,9 +73,11 @@ def _grids(claim: Claim, lasts: Mapping[str, int]) -> Iterator[Grid]:
 
 
 def _values(claim: Claim, name: str, end: int) -> npt.NDArray[np.int64]:
-    """From the variable's least value to below `end`; as far below 0 where its domain has no least value."""
+    """From the variable's least value to below `end`; without a least value those as far below 0, small ones first."""
     least = claim.domains[name].least
-    return np.arange(-end + 1 if least is None else least, end, dtype=np.int64)
+    if least is not None:
+        return np.arange(least, end, dtype=np.int64)
+    return np.array(sorted(range(1 - end, end), key=abs), dtype=np.int64)
 
 
 def _count(truth: Any, shape: tuple[int, ...]) -> int:

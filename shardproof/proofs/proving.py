@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from shardproof.proofs.claims import Claim
+from shardproof.proofs.exhaustive import try_all
 from shardproof.proofs.formulas import Formula, Formulas, definition, noted
 from shardproof.proofs.probes import Values, points
-from shardproof.proofs.solver import NoAnswerError, NoTermsError, Question, solver_module
+from shardproof.proofs.solver import NO_TIME, NoAnswerError, NoTermsError, Question, solver_module
 
 Outcome = Literal["proved", "refuted", "unknown"]
 
-# A counterexample is looked for below these bounds first, so that a person can follow it.
-BOUNDS = (1, 2, 4, 8, 16, 64, 1024, 2**20, 2**40, 2**62)
+# Past the sizes that are tried one by one, a counterexample is looked for below these bounds first.
+BOUNDS = (2**10, 2**20, 2**33, 2**63)
 # Efforts in z3's units, about half a million a second, for one start of a search.
-CLAIM_EFFORT = 500_000
-LOOK_EFFORT = 40_000  # for a smaller counterexample; without an answer the larger one stands
+CLAIM_EFFORT = 250_000
+LOOK_EFFORT = 20_000  # for a smaller counterexample; without an answer the larger one stands
 COMPARED_POINTS = 40
 
 
@@ -94,6 +95,8 @@ def _explained(claim: Claim, formulas: Formulas, values: Values) -> tuple[tuple[
 
 def _decided(question: Question) -> tuple[Outcome, Values | None, str]:
     """The outcome, the values that break the claim, and why nothing is known."""
+    if time.monotonic() >= question.end:
+        return "unknown", None, NO_TIME
     try:
         differs = _differs(question)
         if differs:
@@ -127,7 +130,13 @@ def _searched(question: Question) -> Values | None:
 
 
 def _small(question: Question, values: Values) -> Values:
-    """A counterexample with small values: under the lowest bound that has one, then each value as low as it goes."""
+    """A counterexample that a person can follow: the first of the small sizes, else each value as low as it goes."""
+    (trial,) = try_all([question.claim], question.formulas)
+    return trial.counterexample or _lowered(question, values)
+
+
+def _lowered(question: Question, values: Values) -> Values:
+    """A counterexample under the lowest bound that has one, then each value as low as it goes."""
     terms, domains = question.terms, question.claim.domains
     for bound in BOUNDS:
         lower = _look(question, [part for term in terms.values() for part in (term <= bound, term >= -bound)])
@@ -148,6 +157,6 @@ def _small(question: Question, values: Values) -> Values:
 def _look(question: Question, parts: list[Any]) -> Values | None:
     """A counterexample for which the parts hold as well, None where none is found in a short time."""
     try:
-        return question.find([*question.failing, *parts], effort=LOOK_EFFORT)
+        return question.find([*question.failing, *parts], effort=LOOK_EFFORT, starts=1)
     except NoAnswerError:
         return None

@@ -15,7 +15,8 @@ from shardproof.proofs.logic import Statement
 from shardproof.proofs.probes import Values
 
 # Whether a search with products of unknowns ends soon is a matter of luck, so it is started anew now and then.
-SEEDS = range(12)
+STARTS = 12
+NO_TIME = "no time was left"
 
 
 class NoAnswerError(Exception):
@@ -80,12 +81,12 @@ class Question:
         """What is given, and the claim's contrary."""
         return [*self.given, self.z3.Not(self.statement.then)]
 
-    def find(self, parts: list[Any], *, effort: int) -> Values | None:
+    def find(self, parts: list[Any], *, effort: int, starts: int = STARTS) -> Values | None:
         """Values for which all parts hold, None where there are none. Raises NoAnswerError.
 
-        `effort` is in z3's own units, so that the answer does not depend on how busy the machine is.
+        `effort`, for each start, is in z3's own units, so that no answer depends on how busy the machine is.
         """
-        for seed in SEEDS:
+        for seed in range(starts):
             solver = self._solver(parts, effort, seed)
             answer = solver.check()
             if answer == self.z3.unsat:
@@ -97,7 +98,7 @@ class Question:
     def _solver(self, parts: list[Any], effort: int, seed: int) -> Any:
         left = self.end - time.monotonic()
         if left <= 0:
-            raise NoAnswerError("no time was left")
+            raise NoAnswerError(NO_TIME)
         solver = self.z3.Solver(ctx=self.context)
         solver.set(rlimit=effort, timeout=max(1, round(left * 1000)), random_seed=seed)
         solver.add(*parts)
