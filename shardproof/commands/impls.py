@@ -17,15 +17,14 @@ def impls(
     from shardproof.opening import devices, open_engine
 
     candidates = devices(device)
-    for name, target in KNOWN.items():
+    for name, known in KNOWN.items():
+        typer.echo(f"{name} ({known.target}): {known.summary}")
         try:
             with open_engine(name, candidates, 1, typer.echo) as (engine, _):
                 described = engine.description
         except (UsageError, CouldNotJudge) as error:
-            typer.echo(f"{name} ({target})\n  cannot be used here: {error}")
+            typer.echo(f"  cannot be used here: {error}")
             continue
-        typer.echo(f"{name} ({target})")
-        typer.echo(f"  {described.doc}")
         typer.echo(f"  offers      {', '.join(described.offers)}")
         typer.echo(f"  promises    {', '.join(described.promises) or 'nothing'}")
         typer.echo(f"  layouts     {', '.join(described.layouts)}")
