@@ -115,5 +115,7 @@ def _reduced(state: State, parameter: Parameter, mean: bool) -> torch.Tensor:
         reduce_scatter(as_added(shard), as_added(send), state.group)
     if mean:
         exact = not (shard.is_floating_point() or shard.is_complex())
-        shard.div_(state.place.world_size, rounding_mode="floor" if exact else None)
+        # By a tensor on the device: CUDA divides by a number through its reciprocal, one rounding off at 7 ranks.
+        divisor = shard.new_full((), state.place.world_size)
+        shard.div_(divisor, rounding_mode="floor" if exact else None)
     return shard.to(pending.dtype)

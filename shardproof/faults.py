@@ -34,6 +34,8 @@ _DEADLINE = 2.0
 _MOST_WORKERS = 4
 # Most faults show within few cases, and drawing one costs about as much as running it.
 _FIRST_DRAWS, _MORE = 64, 4
+# The only law that needs a case to be run twice.
+_COMPARES_RUNS = "padding-unobservable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ def _hunted_here(fault: FaultModel, seeds: Sequence[int]) -> Caught:
 
 def _first_catch(engine: Engine, fault: FaultModel, cases: Iterable[Case]) -> tuple[int | None, Verdict | None]:
     for count, case in enumerate(cases, start=1):
-        verdict = engine.judge(case, only=fault.laws)
+        verdict = engine.judge(case, twice=None if _COMPARES_RUNS in fault.laws else False, only=fault.laws)
         if verdict.broken:
             return count, verdict
     return None, None

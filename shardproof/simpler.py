@@ -59,6 +59,7 @@ def _steps(case: Case, world_sizes: Collection[int]) -> Iterator[Case]:
         items = getattr(case, name)
         yield from (replace(case, **{name: items[:at] + items[at + 1 :]}) for at in range(len(items)))
     yield from _fewer_ranks(case, world_sizes)
+    yield from _other_shapes(case)
     yield replace(case, seed=0)
     yield replace(case, layout=LayoutSpec())
     yield replace(case, layout=replace(case.layout, alignment=1))
@@ -127,6 +128,19 @@ def _fewer_ranks(case: Case, world_sizes: Collection[int]) -> Iterator[Case]:
                 divergences=tuple(_at_most(divergence, last) for divergence in case.divergences),
                 delays=tuple(replace(delay, rank=min(delay.rank, last)) for delay in case.delays),
             )
+
+
+def _other_shapes(case: Case) -> Iterator[Case]:
+    """Where one rank has another shape, the smallest two that differ: by an element, and by a dimension."""
+    for divergence in case.divergences:
+        if divergence.kind != "shape":
+            continue
+        parameters = tuple(
+            replace(p, shape=(1,), strides=None) if p.id == divergence.parameter else p for p in case.parameters
+        )
+        for shape in ((2,), (1, 1)):
+            changed = tuple(replace(d, value=shape) if d is divergence else d for d in case.divergences)
+            yield replace(case, parameters=parameters, divergences=changed)
 
 
 def _at_most(divergence: Divergence, last: int) -> Divergence:

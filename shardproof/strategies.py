@@ -30,7 +30,7 @@ Draw = Callable[[st.SearchStrategy[int]], int]
 
 # How often each world size is drawn, against 1 for those that are not named: small worlds are quick and find most.
 _WEIGHTS = {1: 2, 2: 6, 3: 5, 4: 5, 8: 2}
-_SLOTS = 6
+_SLOTS = 8
 _MOST_PARAMETERS = 3
 # Of 64 cases, how many have one rank that differs at registration, one that is late, or a size that none can hold.
 _DIVERGENT, _DELAYED, _VAST = 28, 8, 4
@@ -183,7 +183,7 @@ def _parameters(draw: Draw, tables: _Tables, world_size: int, layout: LayoutSpec
     So the draws of one parameter can be left out, and what follows stays in line.
     """
     shapes = forms(layout.dim + 1 if layout.kind == "chunk" else 0)
-    no_more_or = (None,) * (len(shapes) * 2 // 3) + shapes
+    no_more_or = (None,) * (len(shapes) // 3) + shapes
     found: list[Parameter] = []
     while True:
         form = _pick(draw, f"form {len(found)}", no_more_or)
@@ -241,6 +241,11 @@ def _tied(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:
     return replace(earlier[0], id=p.id, tied_to=earlier[0].id) if earlier else p
 
 
+def _alike(p: Parameter, earlier: Sequence[Parameter]) -> Parameter:
+    """As many elements as the first parameter, where there is one: only its dtype can tell them apart."""
+    return replace(p, shape=earlier[0].shape) if earlier else p
+
+
 _TRAITS: tuple[_Trait, ...] = (
     _alone(lambda p: replace(p, storage_offset=1)),
     _alone(lambda p: replace(p, storage_offset=3)),
@@ -254,6 +259,7 @@ _TRAITS: tuple[_Trait, ...] = (
     _alone(lambda p: replace(p, dtype="bfloat16", grad_dtype="float32", frozen=False)),
     _alone(lambda p: replace(p, dtype="float32", comm_dtype="bfloat16", frozen=False)),
     _tied,
+    _alike,
 )
 
 
@@ -316,7 +322,7 @@ def _shard(draw: Draw, at: _Place) -> Divergence:
 
 def _order(_: Draw, at: _Place) -> Divergence:
     """Another order, where there are two to be ordered."""
-    return Divergence(at.rank, "order") if len(at.parameters) > 1 else Divergence(at.rank, "extra", value=(2, 2))
+    return Divergence(at.rank, "order") if len(at.parameters) > 1 else Divergence(at.rank, "extra", value=(3,))
 
 
 _DIVERGENCES: tuple[_Differs, ...] = (
@@ -327,6 +333,6 @@ _DIVERGENCES: tuple[_Differs, ...] = (
     _order,
     lambda _, at: Divergence(at.rank, "id", at.parameter.id, f"{at.parameter.id}-elsewhere"),
     lambda _, at: Divergence(at.rank, "missing", at.parameter.id),
-    lambda _, at: Divergence(at.rank, "extra", value=(3,)),
+    _order,
     lambda _, at: Divergence(at.rank, "refuses"),
 )

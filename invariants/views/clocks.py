@@ -61,15 +61,29 @@ def _said(evidence: Evidence, story: RankStory) -> Iterator[Said]:
             if subject is None:
                 continue
             # What was available before may stay so: nothing has to move for it.
-            fresh = step.kind == "prefetch" and available and not known.get(id, False)
+            fresh = step.kind == "prefetch" and available and not known.get(subject.root, False)
             yield Said(step, subject, available, _missing(evidence, step, subject) if fresh else ())
-        known.update(step.available)
+        known.update(_heard(evidence, step))
+
+
+def _heard(evidence: Evidence, step: Step) -> dict[str, bool]:
+    """What is known of availability after a step, by the parameter whose memory it is.
+
+    Tied names are available together. What a save or a model run gathers on its way is not reported, so all may be.
+    """
+    if step.kind in _GATHERS_ON_ITS_WAY:
+        return {subject.root: True for subject in evidence.subjects.values()}
+    heard = {id: available for id, available in step.available.items() if id in evidence.subjects}
+    return {evidence.subjects[id].root: available for id, available in heard.items()}
+
+
+_GATHERS_ON_ITS_WAY = ("save", "load", "forward", "backward")
 
 
 def _served(evidence: Evidence, step: Step, known: dict[str, bool]) -> Iterator[Said]:
     for id, seen in step.results.items() if step.index < demanded_until(evidence) else ():
         subject, bits = evidence.subjects.get(id), evidence.expected[step.index].bits(id, step.rank)
-        if subject is not None and bits is not None and known.get(id, False):
+        if subject is not None and bits is not None and known.get(subject.root, False):
             yield Said(step, subject, True, served=(seen, bits))
 
 
