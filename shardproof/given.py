@@ -36,13 +36,16 @@ def given_cases(
         # A rank more than the largest group has lets every group start elsewhere than at rank 0.
         pool_size = max(sizes) + 1
 
-        def drawn(**arguments: Any) -> None:
+        signature = _with_case(test)
+
+        def drawn(*values: Any, **named: Any) -> None:
+            arguments = signature.bind(*values, **named).arguments
             verdict = engine_of(implementation, pool_size).judge(arguments.pop("case"), only=only)
             test(verdict=verdict, **arguments)
 
         drawn.__name__, drawn.__doc__, drawn.__module__ = test.__name__, test.__doc__, test.__module__
         drawn.__qualname__ = test.__qualname__
-        drawn.__signature__ = _with_case(test)  # type: ignore[attr-defined]  # how inspect is told of a signature
+        drawn.__signature__ = signature  # type: ignore[attr-defined]  # how inspect is told of a signature
         strategy = st.deferred(
             lambda: cases(engine_of(implementation, pool_size).description, sizes, pool_size=pool_size)
         )
