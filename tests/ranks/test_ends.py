@@ -107,10 +107,11 @@ def misbehave(context: Context, payload: tuple[str, int], blobs: object) -> Answ
     import torch.distributed as dist
 
     context.note(payload[1])
+    group = context.group((0, 1))  # made first, so that it is the collective that rank 0 waits in
     if context.rank == 1:
         print("about to do it", flush=True)
         MISDEEDS[payload[0]]()
-    dist.all_reduce(torch.ones(1), group=context.group((0, 1)))
+    dist.all_reduce(torch.ones(1), group=group)
     return None, []
 
 
