@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 from invariants import Law
@@ -96,8 +97,8 @@ class _Run:
     listeners: Sequence[Listener]
     tally: Tally = field(init=False)
     findings: dict[str, Finding] = field(default_factory=dict)
-    # For every drawn case, the laws that it breaks; for every broken law not yet reported, the smallest verdict.
-    seen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # Digests of the cases drawn so far; for every broken law that is not reported yet, the smallest verdict.
+    seen: set[bytes] = field(default_factory=set)
     pending: dict[str, Verdict] = field(default_factory=dict)
     shrink_cases: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: {"hunting": 0.0, "shrinking": 0.0, "replaying": 0.0})
@@ -117,11 +118,7 @@ class _Run:
         else:
             for case in plan.cases:
                 self._judged(case)
-        for law in [slug for slug in self.tally.results if slug in self.pending]:
-            quarry = Quarry(law, self.pending[law])
-            with self._timed("shrinking"):
-                self._simplify(quarry)
-            self._report(quarry)
+            self._report_pending()
         result = self._result(pinned)
         self._say(RunFinished(result))
         return result
@@ -166,7 +163,17 @@ class _Run:
         self.seconds["hunting"] -= self.seconds["shrinking"] - before
         if hunt.quarry:
             self._report(hunt.quarry)
+            self._report_pending()
         return hunt.quarry is not None
+
+    def _report_pending(self) -> None:
+        """Laws that were broken beside the one that was gone after, until there is none: each simplest case is near."""
+        while self.pending:
+            law = next(slug for slug in self.tally.results if slug in self.pending)
+            quarry = Quarry(law, self.pending[law])
+            with self._timed("shrinking"):
+                self._simplify(quarry)
+            self._report(quarry)
 
     def _simplify(self, quarry: Quarry) -> None:
         simplify(quarry, self.plan.world_sizes, self._smaller, self.plan.budget.shrink_seconds)
@@ -188,26 +195,21 @@ class _Run:
         """A drawn case: the first law that it breaks and that was not reported."""
         if self._enough():
             raise Enough
-        broken, verdict = self._judged(case)
-        new = [law for law in broken if law not in self.findings]
-        if not new:
+        digest = blake2b(encode(case).encode(), digest_size=16).digest()
+        if digest in self.seen:
             return None
-        if verdict is None:  # drawn before, when another of its laws was gone after
-            verdict = self.judge.judge(case, only=self.plan.only)
-            new = [law for law in new if self.tally.violations_of(law, verdict)]
-        return (new[0], verdict) if new else None
+        self.seen.add(digest)
+        verdict = self._judged(case)
+        return next(((law, verdict) for law in self.tally.results if self.pending.get(law) is verdict), None)
 
-    def _judged(self, case: Case) -> tuple[tuple[str, ...], Verdict | None]:
-        """The laws that a case breaks; a verdict where it was not seen before, and so is run and counted now."""
-        key = encode(case)
-        if key in self.seen:
-            return self.seen[key], None
+    def _judged(self, case: Case) -> Verdict:
+        """Run and count a case, and remember it for the laws that it breaks."""
         began = time.perf_counter()
         verdict = self.judge.judge(case, only=self.plan.only)
-        broken = self.seen[key] = self.tally.add(verdict)
+        broken = self.tally.add(verdict)
         self._remember(verdict, broken)
         self._say(CaseJudged(self.tally.cases, case, verdict.outcome, broken, time.perf_counter() - began))
-        return broken, verdict
+        return verdict
 
     def _smaller(self, quarry: Quarry, case: Case) -> Verdict | None:
         verdict = self.judge.judge(case, twice=quarry.twice, only=self.plan.only)
