@@ -71,13 +71,14 @@ class _Tables:
 def _tables(description: Description, world_sizes: Sequence[int], pool_size: int) -> _Tables:
     whole_pool, carried = description.needs_default_group, CARRIES[description.backend]
     names = (*_DTYPE_WEIGHTS, *(name for name in DTYPES if name not in _DTYPE_WEIGHTS))
-    elsewhere = () if whole_pool else tuple(world_sizes)
+    weighted = _weighted({size: _WEIGHTS.get(size, 1) for size in world_sizes})
+    elsewhere = () if whole_pool else weighted
     gradients = frozenset(name for name in REDUCES[description.backend] if DTYPES[name].kind == "float")
     session = description.form == "session"
-    found = segments(description.offers, means=session, elsewhere=len(elsewhere) > 1)
+    found = segments(description.offers, means=session, elsewhere=len(set(elsewhere)) > 1)
     divergent = _DIVERGENCES if "register" in description.offers else ()
     return _Tables(
-        world_sizes=_weighted({size: _WEIGHTS.get(size, 1) for size in world_sizes}),
+        world_sizes=weighted,
         placements={size: _placements(size, size if whole_pool else pool_size) for size in world_sizes},
         layouts=_layouts(description),
         dtypes=_weighted({name: _DTYPE_WEIGHTS.get(name, 1) for name in names if name in carried}),
