@@ -1,4 +1,4 @@
-"""The collectives, under whichever names this torch has, and the one private torch call that buffers need.
+"""The collectives, under whichever names this torch has, and the private torch calls that buffers and streams need.
 
 torch 2.13 renamed all_gather_into_tensor and reduce_scatter_tensor to all_gather_single and reduce_scatter_single and
 warns at the old names; 2.11 has the old ones only. Chosen once, at import.
@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import AllgatherOptions
 from torch.distributed.distributed_c10d import _coalescing_manager
 
 from gpu_impl.errors import CollectiveError
 
 _NEW = hasattr(dist, "all_gather_single")
 _all_gather = dist.all_gather_single if _NEW else dist.all_gather_into_tensor
+_gather_at_once: Any = dist.ProcessGroup.all_gather_single if _NEW else dist.ProcessGroup._allgather_base
+_AT_ONCE = AllgatherOptions()
+_AT_ONCE.asyncOp = False
 _reduce_scatter = dist.reduce_scatter_single if _NEW else dist.reduce_scatter_tensor
 
 # A receive buffer of W*p elements and the send buffer of p elements that each rank contributes.
@@ -32,9 +36,17 @@ class Work(Protocol):
 
 
 def all_gather(receive: torch.Tensor, send: torch.Tensor, group: dist.ProcessGroup) -> None:
-    """Concatenate every rank's `send` in `receive`."""
+    """Concatenate every rank's `send` in `receive`, in the order of the current stream.
+
+    The group's own method: what the public function looks for before it (tracing, a coalescing context) costs more
+    host time than launching the collective, and is not the case here.
+    """
+    if send.is_complex():  # backends know none: pairs of reals
+        receive, send = torch.view_as_real(receive), torch.view_as_real(send)
     try:
-        _all_gather(receive, send, group=group)
+        work = _gather_at_once(group, receive, send, _AT_ONCE)
+        if work is not None:  # NCCL has put it in the stream's order already
+            work.wait()
     except RuntimeError as error:
         raise _failed("all-gather", (send,), group, error) from error
 
@@ -96,3 +108,9 @@ def holders(tensor: torch.Tensor) -> int:
     """
     storage = tensor.untyped_storage()
     return torch._C._storage_Use_Count(storage._cdata) + sys.getrefcount(storage)
+
+
+def current(device: torch.device) -> tuple[object, bool]:
+    """Names the current CUDA stream and says whether a graph is being captured; torch's own objects cost ten times."""
+    index = torch._C._cuda_getDevice() if device.index is None else device.index
+    return torch._C._cuda_getCurrentStream(index), torch._C._cuda_isCurrentStreamCapturing()

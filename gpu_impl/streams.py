@@ -8,25 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
 
+from gpu_impl.seam import current
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A stream, or an event on one, and whether it belongs to a CUDA graph that is being captured."""
+    """A place in a stream: at an event, or (event None) wherever the stream is when somebody has to wait for it.
 
-    of: Any
+    `captured` says whether it belongs to a CUDA graph that is being captured.
+    """
+
+    stream: Any
     captured: bool
+    event: Any = None
 
 
 @dataclass(slots=True)
 class Trace:
     """One piece of memory's past.
 
-    `ready` is the event after which it may be read; `readers` are streams that may still queue reads; `free` are
+    `ready` is the point after which it may be read; `readers` are streams that may still queue reads; `free` are
     events of readers that queue no more, after which it may be overwritten.
     """
 
@@ -37,6 +43,12 @@ class Trace:
 
 class Order(Protocol):
     """What a session asks for around each use of shared memory, always for the current stream."""
+
+    def settled(self, source: Trace, target: Trace) -> bool:
+        """Whether the current stream alone writes and reads both, so that its own order is enough."""
+
+    def rewrote(self, trace: Trace) -> None:
+        """After it overwrote memory that is settled: what others wait for is the stream itself from now on."""
 
     def writing(self, trace: Trace) -> None:
         """Before it overwrites: let every reader finish first."""
@@ -56,6 +68,13 @@ class Order(Protocol):
 
 class ProgramOrder:
     """The CPU: what was called first happened first."""
+
+    def settled(self, source: Trace, target: Trace) -> bool:  # noqa: ARG002  # what every order is asked
+        """There is one order."""
+        return True
+
+    def rewrote(self, trace: Trace) -> None:
+        """Nothing to tell."""
 
     def writing(self, trace: Trace) -> None:
         """Nothing to wait for."""
@@ -86,11 +105,21 @@ class StreamOrder:
         """One side stream for what is started ahead of its use."""
         self._device = device
         self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch has no annotation here
+        self._seen: dict[object, Point] = {}
+
+    def settled(self, source: Trace, target: Trace) -> bool:
+        """A gather in a loop comes here every time, and this is all that it asks of the driver."""
+        here = self._here()
+        return _alone(source, here) and _alone(target, here)
+
+    def rewrote(self, trace: Trace) -> None:
+        """No event: should another stream ever read, it waits for all that this one has queued by then."""
+        trace.ready = trace.readers[0]
 
     def writing(self, trace: Trace) -> None:
         """The current stream waits for every other reader's queue as it is now."""
         here = self._here()
-        self._finish(trace, [reader for reader in trace.readers if reader != here])
+        self._finish(trace, [reader for reader in trace.readers if reader is not here])
         for event in trace.free:
             self._follow(here, event)
         trace.free.clear()
@@ -98,14 +127,14 @@ class StreamOrder:
     def wrote(self, trace: Trace) -> None:
         """The current stream is the writer, and may go on reading."""
         here = self._here()
-        trace.ready, trace.readers = Point(here.of.record_event(), here.captured), [here]
+        trace.ready, trace.readers = replace(here, event=here.stream.record_event()), [here]
 
     def reading(self, trace: Trace, memory: torch.Tensor) -> None:
         """A stream's first read waits for the writer and keeps the allocator from recycling the memory too early."""
         here = self._here()
-        if here not in trace.readers:
+        if all(reader is not here for reader in trace.readers):
             self._follow(here, trace.ready)
-            memory.record_stream(here.of)
+            memory.record_stream(here.stream)
             trace.readers.append(here)
 
     def idle(self, trace: Trace) -> None:
@@ -118,20 +147,33 @@ class StreamOrder:
         return nullcontext() if self._here().captured else torch.cuda.stream(self._side)
 
     def _here(self) -> Point:
-        """The current stream."""
-        return Point(torch.cuda.current_stream(self._device), torch.cuda.is_current_stream_capturing())
+        """The current stream: one object for as long as it is the same one."""
+        key = current(self._device)
+        point = self._seen.get(key)
+        if point is None:
+            stream = torch.cuda.current_stream(self._device)
+            point = self._seen[key] = Point(stream, torch.cuda.is_current_stream_capturing())
+        return point
 
     def _finish(self, trace: Trace, readers: Sequence[Point]) -> None:
         """Events after what these readers have queued until now."""
         captured = torch.cuda.is_current_stream_capturing()
         trace.free.extend(
-            Point(reader.of.record_event(), captured) for reader in readers if reader.captured == captured
+            replace(reader, event=reader.stream.record_event()) for reader in readers if reader.captured == captured
         )
 
-    def _follow(self, here: Point, event: Point | None) -> None:
-        """The current stream goes on after the event."""
-        if event is not None and event.captured == here.captured:
-            here.of.wait_event(event.of)
+    def _follow(self, here: Point, point: Point | None) -> None:
+        """The current stream goes on after the point."""
+        if point is not None and point.captured == here.captured:
+            here.stream.wait_event(point.event or point.stream.record_event())
+
+
+def _alone(trace: Trace, here: Point) -> bool:
+    """Whether only this stream wrote the memory and reads it."""
+    readers, ready = trace.readers, trace.ready
+    if len(readers) != 1 or readers[0] is not here or trace.free or ready is None:
+        return False
+    return ready.stream is here.stream and ready.captured == here.captured
 
 
 def order_for(device: torch.device) -> Order:
