@@ -159,7 +159,7 @@ def _smallest(engine: Engine, fault: FaultModel, found: Verdict, seconds: float)
         verdict = engine.judge(case, twice=quarry.twice, only=fault.laws)
         return verdict if verdict.broken else None
 
-    simplify(quarry, WORLD_SIZES, smaller, seconds)
+    simplify(quarry, WORLD_SIZES, engine.description.layouts, smaller, seconds)
     return quarry.smallest
 
 

@@ -176,7 +176,8 @@ class _Run:
             self._report(quarry)
 
     def _simplify(self, quarry: Quarry) -> None:
-        simplify(quarry, self.plan.world_sizes, self._smaller, self.plan.budget.shrink_seconds)
+        layouts = self.judge.description.layouts
+        simplify(quarry, self.plan.world_sizes, layouts, self._smaller, self.plan.budget.shrink_seconds)
 
     def _enough(self) -> bool:
         spent = time.perf_counter() - self.began - self.seconds["shrinking"] - self.seconds["replaying"]

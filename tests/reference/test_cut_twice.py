@@ -90,7 +90,10 @@ OWES: list[tuple[Layout, set[str]]] = [
     (Ragged((5,), (0, 5)), ALWAYS | {"owned-exactly-once", "order-kept"}),
     (Bucketed(((5,), (7,)), 2), ALWAYS | {"owned-exactly-once", "order-kept"}),
     (Bucketed(((5,), (7,)), 2, 6), ALWAYS | {"owned-exactly-once"}),
-    (InBucket(Bucketed(((5,), (7,)), 2, 6), 1), ALWAYS | {"owned-exactly-once", "order-kept"}),
+    (
+        InBucket(Bucketed(((5,), (7,)), 2, 6), 1),
+        ALWAYS | {"owned-exactly-once", "order-kept", "buckets-divisible", "buckets-tile"},
+    ),
     (TwoDimensional((5, 4), (2, 3)), ALWAYS | {"owned-exactly-once"}),
 ]
 REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], str]] = [
