@@ -13,7 +13,7 @@ from reference import DTYPES
 from shardproof.case import Case, Divergence, Group, LayoutSpec, Parameter
 from shardproof.case_rules import check
 from shardproof.errors import UsageError
-from shardproof.layouts import FIELDS, KINDS
+from shardproof.layouts import FIELDS, KINDS, NEEDS
 
 
 def size(case: Case) -> tuple[int, ...]:
@@ -154,6 +154,9 @@ def _other_layouts(spec: LayoutSpec, world_size: int) -> Iterator[LayoutSpec]:
     yield LayoutSpec()
     yield from _on_ranks(spec, world_size)
     plain = LayoutSpec(spec.kind)
+    if spec.kind in NEEDS:
+        plain = replace(plain, **{NEEDS[spec.kind]: getattr(spec, NEEDS[spec.kind])})
+    yield plain
     for name in FIELDS:
         yield replace(spec, **{name: getattr(plain, name)})
     if spec.bucket_numel:

@@ -33,7 +33,10 @@ SHOWS: list[tuple[Case, set[str]]] = [
     (case(Parameter("a", (4,), grad_buffer="absent")), {"absent-grad"}),
     (case(layout=LayoutSpec(alignment=4)), {"padding", "padding-only-rank", "aligned"}),
     (case(Parameter("a", (3, 2)), layout=LayoutSpec("chunk")), {"padding", "chunk"}),
-    (case(EVEN, Parameter("b", (4,)), layout=LayoutSpec("bucket")), {"several-parameters", "bucket"}),
+    (
+        case(EVEN, Parameter("b", (4,)), layout=LayoutSpec("bucket")),
+        {"several-parameters", "bucket", "padding-only-rank"},
+    ),
     (
         case(EVEN, Parameter("b", (4,)), layout=LayoutSpec("bucket", bucket_numel=7)),
         {"several-parameters", "bucket", "several-buckets"},
