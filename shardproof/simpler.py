@@ -159,8 +159,9 @@ def _other_layouts(spec: LayoutSpec, world_size: int) -> Iterator[LayoutSpec]:
     yield plain
     for name in FIELDS:
         yield replace(spec, **{name: getattr(plain, name)})
-    if spec.bucket_numel:
-        yield from (replace(spec, bucket_numel=numel) for numel in (1, spec.bucket_numel // 2, spec.bucket_numel - 1))
+    if spec.bucket_numel is not None and spec.bucket_numel > 1:
+        for numel in sorted({1, spec.bucket_numel // 2, spec.bucket_numel - 1}):
+            yield replace(spec, bucket_numel=numel)
     for rounding in (2, 3):
         yield replace(spec, alignment=rounding)
         yield replace(spec, parameter_alignment=rounding)

@@ -37,6 +37,9 @@ _DIVERGENT, _DELAYED, _VAST = 28, 8, 4
 # Past every limit of 32 bits, and past those of a float that counts.
 _VAST_NUMELS = (2**31 + 1, 2**32 + 1, 2**53 + 1, 2**61 + 1, 2**62 - 1)
 
+# What other layouts claim depends on more than a numel, and is asked for in every case: it costs no collective.
+_CUT_ONCE = ("flat_padded", "chunk")
+
 _DTYPE_WEIGHTS = {"float32": 8, "bfloat16": 4, "float16": 2}
 
 
@@ -66,6 +69,7 @@ class _Tables:
     divergences: tuple[_Differs | None, ...]
     vast: tuple[int | None, ...]
     elsewhere: tuple[int, ...]
+    asks_layout: bool
 
 
 def _tables(description: Description, world_sizes: Sequence[int], pool_size: int) -> _Tables:
@@ -87,6 +91,7 @@ def _tables(description: Description, world_sizes: Sequence[int], pool_size: int
         divergences=_seldom(divergent, _DIVERGENT),
         vast=_seldom(_VAST_NUMELS if "layout" in description.offers else (), _VAST),
         elsewhere=elsewhere,
+        asks_layout="layout" in description.offers,
     )
 
 
@@ -132,9 +137,8 @@ def _divisors(number: int) -> list[int]:
 def _buckets(_: int, alignments: Sequence[int]) -> list[LayoutSpec]:
     """Caps that a few parameters reach, a bucket for each most often; Megatron-Core's roundings are among them."""
     roundings = [(1, 1, alignment) for alignment in alignments]
-    roundings += [
-        (*rounding, alignments[0]) for rounding in ((2, 1), (1, 3), (1, 8), (4, 8), (64, 1), (1, 64), (64, 128))
-    ]
+    others = ((2, 1), (1, 3), (1, 8), (3, 2), (4, 8), (64, 1), (64, 128))
+    roundings += [(*rounding, alignments[0]) for rounding in others]
     return [
         LayoutSpec("bucket", alignment, 0, cap, start, end)
         for cap in (None, 1, 1, 4, 16, 100)
@@ -203,6 +207,8 @@ def _case(draw: Draw, tables: _Tables) -> Case:
         return Case((main,), parameters, (Operation("register"),), layout, divergences)
     others = [size for size in tables.elsewhere if size != world_size and fits(layout, size)]
     operations = _operations(draw, tables, parameters, elsewhere=bool(others))
+    if tables.asks_layout and layout.kind not in _CUT_ONCE:
+        operations = (operations[0], Operation("layout"), *operations[1:])
     groups = [main]
     if any(operation.group == "other" for operation in operations):
         groups.append(Group("other", tuple(range(_pick(draw, "other world size", others)))))

@@ -328,8 +328,9 @@ class Buckets(Cutting):
             ids = {spec.id for spec in specs}
             own = [spec for spec in specs if spec.tied_to not in ids]
             alike = {spec.id: [other for other in own if other.dtype == spec.dtype] for spec in own}
+            self.together = {id: [other.id for other in others] for id, others in alike.items()}
             self.shapes = {
-                id: {"shapes": [tuple(other.shape) for other in others], "index": [o.id for o in others].index(id)}
+                id: {"shapes": [tuple(other.shape) for other in others], "index": self.together[id].index(id)}
                 for id, others in alike.items()
             }
             return super().take(specs)
