@@ -6,13 +6,13 @@ import hashlib
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from invariants import LAWS, Evidence, Judgement, Law, RankStory, Step, Violation, judge
+from invariants import LAWS, Evidence, Expected, Judgement, Law, RankStory, Step, Subject, Violation, judge
 from shardproof import oracle, wire
 from shardproof.backends import BACKEND_OF
 from shardproof.case import Case
@@ -147,15 +147,24 @@ class Engine:
 
     def _run(self, case: Case, encoded: str, poison: int) -> Evidence:
         members = sorted({rank for group in case.groups for rank in group.ranks})
+        backend, model = BACKEND_OF[self._device], _Model()
         with self._place_for(case) as folder:
             payload = {"case": encoded, "target": self._target.target, "folder": str(folder), "poison": poison}
-            reports = self._pool(case).run(f"{_ENTRY}:run_case", payload, ranks=members, deadline=self._deadline)
+            reports = self._pool(case).run(
+                f"{_ENTRY}:run_case",
+                payload,
+                ranks=members,
+                deadline=self._deadline,
+                meanwhile=lambda: model.foresee(case, backend),
+            )
         policy = next((r.value["policy"] for r in reports if _answered(r)), None)
+        if policy is not None:  # it decides what must be accepted, and is known by the ranks only
+            model.expected = oracle.expectations(case, policy, backend)
         return Evidence(
             world_size=case.world_size,
-            subjects=oracle.subjects(case),
+            subjects=model.subjects,
             ranks=tuple(_story(case, report) for report in reports),
-            expected=oracle.expectations(case, policy, BACKEND_OF[self._device]),
+            expected=model.expected,
             deadline=self._deadline,
         )
 
@@ -207,6 +216,18 @@ class Engine:
             key: tuple(value) if isinstance(value, list) else value for key, value in report.value.items()
         }
         return Description(name=name, target=self._target.target, backend=BACKEND_OF[self._device], **said)
+
+
+@dataclass(slots=True)
+class _Model:
+    """What the model says of a case, which there is time for while the ranks run it."""
+
+    subjects: Mapping[str, Subject] = field(default_factory=dict)
+    expected: tuple[Expected, ...] = ()
+
+    def foresee(self, case: Case, backend: str) -> None:
+        """Ask the model, as for an implementation without a policy."""
+        self.subjects, self.expected = oracle.subjects(case), oracle.expectations(case, None, backend)
 
 
 def _sampled(encoded: str) -> bool:

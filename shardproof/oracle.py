@@ -97,6 +97,7 @@ class _Model:
     policy: Sequence[str] | None
     backend: str
     written: dict[str, int | str] = field(default_factory=dict)
+    contents: dict[tuple[str, int | str], bytes] = field(default_factory=dict)  # of every generation asked for
     saved: dict[str, int | str] = field(default_factory=dict)
     pending: dict[str, list[int]] = field(default_factory=dict)
     reduced: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
@@ -110,7 +111,10 @@ class _Model:
         for id in ids:
             parameter = self.case.parameter(id)
             root = parameter.tied_to or id
-            found[id] = as_bytes(full_bits(self.case, parameter, self.written.get(root, REGISTERED)))
+            key = root, self.written.get(root, REGISTERED)
+            if key not in self.contents:
+                self.contents[key] = as_bytes(full_bits(self.case, parameter, key[1]))
+            found[id] = self.contents[key]
         return found
 
 

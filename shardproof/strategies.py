@@ -33,7 +33,8 @@ _WEIGHTS = {1: 2, 2: 6, 3: 5, 4: 5, 8: 2}
 _SLOTS = 8
 _MOST_PARAMETERS = 3
 # Of 64 cases, how many have one rank that differs at registration, one that is late, or a size that none can hold.
-_DIVERGENT, _DELAYED, _VAST = 28, 8, 4
+# Seven kinds of difference hide from one another, and each must come within some 25 cases.
+_DIVERGENT, _DELAYED, _VAST = 16, 8, 4
 # Past every limit of 32 bits, and past those of a float that counts.
 _VAST_NUMELS = (2**31 + 1, 2**32 + 1, 2**53 + 1, 2**61 + 1, 2**62 - 1)
 
@@ -66,8 +67,8 @@ class _Tables:
     gradient_dtypes: frozenset[str]
     traits: tuple[_Trait | None, ...]
     segments: tuple[Segment | None, ...]
-    divergences: tuple[_Differs | None, ...]
-    vast: tuple[int | None, ...]
+    divergences: tuple[_Differs, ...]
+    vast: tuple[int, ...]
     elsewhere: tuple[int, ...]
     asks_layout: bool
 
@@ -75,21 +76,22 @@ class _Tables:
 def _tables(description: Description, world_sizes: Sequence[int], pool_size: int) -> _Tables:
     whole_pool, carried = description.needs_default_group, CARRIES[description.backend]
     names = (*_DTYPE_WEIGHTS, *(name for name in DTYPES if name not in _DTYPE_WEIGHTS))
-    elsewhere = () if whole_pool else tuple(world_sizes)
+    weighted = _weighted({size: _WEIGHTS.get(size, 1) for size in world_sizes})
+    elsewhere = () if whole_pool else weighted
     gradients = frozenset(name for name in REDUCES[description.backend] if DTYPES[name].kind == "float")
     session = description.form == "session"
-    found = segments(description.offers, means=session, elsewhere=len(elsewhere) > 1)
+    found = segments(description.offers, means=session, elsewhere=len(set(elsewhere)) > 1)
     divergent = _DIVERGENCES if "register" in description.offers else ()
     return _Tables(
-        world_sizes=_weighted({size: _WEIGHTS.get(size, 1) for size in world_sizes}),
+        world_sizes=weighted,
         placements={size: _placements(size, size if whole_pool else pool_size) for size in world_sizes},
         layouts={size: _layouts(description, size) for size in world_sizes},
         dtypes=_weighted({name: _DTYPE_WEIGHTS.get(name, 1) for name in names if name in carried}),
         gradient_dtypes=gradients,
         traits=(None,) * (len(_TRAITS) // 2) + (_TRAITS if session else tuple(t for t in _TRAITS if t is not _tied)),
         segments=(None,) * (len(found) // 2) + found,
-        divergences=_seldom(divergent, _DIVERGENT),
-        vast=_seldom(_VAST_NUMELS if "layout" in description.offers else (), _VAST),
+        divergences=divergent,
+        vast=_VAST_NUMELS if "layout" in description.offers else (),
         elsewhere=elsewhere,
         asks_layout="layout" in description.offers,
     )
@@ -98,14 +100,6 @@ def _tables(description: Description, world_sizes: Sequence[int], pool_size: int
 def _weighted(weights: dict[Item, int]) -> tuple[Item, ...]:
     """Every item once, in order, then the repetitions: a repeated item shrinks to its first place."""
     return (*weights, *(item for item, weight in weights.items() for _ in range(weight - 1)))
-
-
-def _seldom(items: Sequence[Item], of_64: int) -> tuple[Item | None, ...]:
-    """None, and in `of_64` of 64 draws one of the items."""
-    if not items:
-        return (None,)
-    repeated = [item for item in items for _ in range(of_64)]
-    return (*(None,) * ((64 - of_64) * len(items)), *repeated)
 
 
 def _placements(world_size: int, pool_size: int) -> tuple[tuple[int, ...], ...]:
@@ -189,19 +183,28 @@ def _pick(draw: Draw, name: str, table: Sequence[Item]) -> Item:
     return table[draw(_index(name, len(table))) % _FAR] if len(table) > 1 else table[0]
 
 
+def _seldom(draw: Draw, name: str, items: Sequence[Item], of_64: int) -> Item | None:
+    """One of the items in so many of 64 draws, else None. Two draws: from a long table Hypothesis prefers the front."""
+    if not items or not _pick(draw, f"any {name}", (False,) * (64 - of_64) + (True,) * of_64):
+        return None
+    return _pick(draw, name, items)
+
+
 @st.composite
 def _case(draw: Draw, tables: _Tables) -> Case:
     world_size = _pick(draw, "world size", tables.world_sizes)
     ranks = _pick(draw, "placement", tables.placements[world_size])
     family = _pick(draw, "layout family", tables.layouts[world_size])
     layout = _pick(draw, "layout", family)
-    vast = _pick(draw, "vast", tables.vast)
+    vast = _seldom(draw, "vast", tables.vast, _VAST)
     if vast is not None and layout.dim == 0:
         return Case((Group("main", ranks),), (Parameter("p0", (vast,)),), (Operation("layout"),), layout)
     parameters = _parameters(draw, tables, world_size, layout)
-    differs = _pick(draw, "divergence", tables.divergences if world_size > 1 else (None,))
+    differs = _seldom(draw, "divergence", tables.divergences if world_size > 1 else (), _DIVERGENT)
     main = Group("main", ranks)
     if differs is not None:
+        if differs is _order:
+            parameters = _all_alike(parameters)
         # What follows a refusal is never performed, and after a wrong acceptance it would hang.
         divergences = _divergence(draw, differs, world_size, parameters, least_dims(layout))
         return Case((main,), parameters, (Operation("register"),), layout, divergences)
@@ -333,7 +336,7 @@ _TRAITS: tuple[_Trait, ...] = (
 
 
 def _delays(draw: Draw, world_size: int, operations: Sequence[Operation]) -> tuple[Delay, ...]:
-    milliseconds = _pick(draw, "delay", _seldom((2,), _DELAYED))
+    milliseconds = _seldom(draw, "delay", (2,), _DELAYED)
     if milliseconds is None:
         return ()
     rank = _pick(draw, "late rank", range(world_size))
@@ -394,22 +397,42 @@ def _shard(draw: Draw, at: _Place) -> Divergence:
 
 
 def _order(_: Draw, at: _Place) -> Divergence:
-    """Another order, where there are two to be ordered."""
-    return (
-        Divergence(at.rank, "order")
-        if len(at.parameters) > 1
-        else Divergence(at.rank, "extra", value=(3, *[1] * (at.least_dims - 1)))
-    )
+    """Another order of parameters that are all alike: only their ids can tell."""
+    return Divergence(at.rank, "order")
 
 
+def _all_alike(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """As many parameters, two at least, that differ in nothing but their ids."""
+    return tuple(replace(parameters[0], id=f"p{slot}") for slot in range(max(2, len(parameters))))
+
+
+def _id(_: Draw, at: _Place) -> Divergence:
+    return Divergence(at.rank, "id", at.parameter.id, f"{at.parameter.id}-elsewhere")
+
+
+def _missing(_: Draw, at: _Place) -> Divergence:
+    return Divergence(at.rank, "missing", at.parameter.id)
+
+
+def _extra(_: Draw, at: _Place) -> Divergence:
+    return Divergence(at.rank, "extra", value=(3, *[1] * (at.least_dims - 1)))
+
+
+def _refuses(_: Draw, at: _Place) -> Divergence:
+    return Divergence(at.rank, "refuses")
+
+
+# A check that looks at too little lets one of these pass and none of the others. A wrong shard is wrong on one rank or
+# on all, each of which hides from the other's check. An order of parameters that are alike shows what other ids show,
+# and a shape of equal numel what another numel does: those two come seldom.
 _DIVERGENCES: tuple[_Differs, ...] = (
     _shape,
-    _form,
-    _dtype,
-    _shard,
-    _order,
-    lambda _, at: Divergence(at.rank, "id", at.parameter.id, f"{at.parameter.id}-elsewhere"),
-    lambda _, at: Divergence(at.rank, "missing", at.parameter.id),
-    _order,
-    lambda _, at: Divergence(at.rank, "refuses"),
+    *(_form,) * 4,
+    *(_dtype,) * 4,
+    *(_shard,) * 8,
+    *(_order,) * 4,
+    _id,
+    *(_missing,) * 2,
+    *(_extra,) * 2,
+    *(_refuses,) * 4,
 )

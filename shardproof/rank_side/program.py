@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -129,12 +129,11 @@ def _step(state: State, operation: Operation, rank: int, world_size: int) -> Ste
 
 def _with_memory(state: State, step: Step) -> Step:
     """Look at all memory the harness owns or was promised: inputs, their guards, results held."""
-    shards = state.given.items()
-    changed = () if step.kind in _MAY_CHANGE_SHARDS else tuple(id for id, given in shards if given.shard_mutated())
-    broken = tuple(id for id, given in shards if given.guards_broken())
+    looks = {id: given.changes() for id, given in state.given.items()}
+    may_change = step.kind in _MAY_CHANGE_SHARDS
+    changed = () if may_change else tuple(id for id, (mutated, _) in looks.items() if mutated)
+    broken = tuple(id for id, (_, broken) in looks.items() if broken)
     held = tuple(_look_at(kept) for kept in state.kept if kept.gathered_at != step.index)
-    for _, given in shards:
-        given.renew()
     if not (changed or broken or held):
         return step
     return replace(step, mutated=step.mutated + changed, guards=step.guards + broken, held=step.held + held)
@@ -299,8 +298,13 @@ def _profiled(session: Any) -> AbstractContextManager[Sequence[Any]]:
 
 def _records(records: Sequence[Any]) -> tuple[dict[str, float], ...]:
     """Profile records as plain mappings of their numbers."""
-    plain = (record if isinstance(record, Mapping) else asdict(record) for record in records)
+    plain = (record if isinstance(record, Mapping) else _by_name(record) for record in records)
     return tuple({key: value for key, value in record.items() if isinstance(value, (int, float))} for record in plain)
+
+
+def _by_name(value: Any) -> dict[str, Any]:
+    """A dataclass's fields; none of ours nests another, which is what makes `asdict` slow."""
+    return {one.name: getattr(value, one.name) for one in fields(value)}
 
 
 def _update(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
@@ -452,7 +456,7 @@ def _session(state: State, group: Group) -> Any:
     """The group's session, opened at its first operation."""
     if group.name not in state.sessions:
         process_group = state.group_of(group.ranks)
-        layout = asdict(at(state.case.layout, len(group.ranks)))
+        layout = _by_name(at(state.case.layout, len(group.ranks)))
         state.sessions[group.name] = open_session(state.loaded, process_group, state.device, layout)
     return state.sessions[group.name]
 

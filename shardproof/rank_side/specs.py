@@ -38,18 +38,9 @@ class Given:
     memory: Guarded | None
     full_mutated: bool = False
 
-    def shard_mutated(self) -> bool:
-        """Whether the shard's own bytes changed."""
-        return self.memory is not None and self.memory.mutated()
-
-    def guards_broken(self) -> bool:
-        """Whether memory around the shard changed."""
-        return self.memory is not None and self.memory.guards_broken()
-
-    def renew(self) -> None:
-        """Take the bytes of now as the ones to keep."""
-        if self.memory is not None:
-            self.memory.renew()
+    def changes(self) -> tuple[bool, bool]:
+        """Whether the shard's own bytes changed since the last look, and whether memory around it did."""
+        return (False, False) if self.memory is None else self.memory.changes()
 
 
 def give(

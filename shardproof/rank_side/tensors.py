@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from invariants import Seen
@@ -57,7 +58,7 @@ class Guarded:
     """A tensor inside a larger block of the harness's memory: guard, `storage_offset` elements, tensor, guard.
 
     `block` is the whole block as bytes. What is not part of the tensor must never change; the tensor's own bytes
-    may be declared changed by `renew` where an operation was meant to change them.
+    may be meant to.
     """
 
     tensor: torch.Tensor
@@ -67,16 +68,24 @@ class Guarded:
 
     def guards_broken(self) -> bool:
         """Whether memory around the tensor changed."""
-        now, low, high = self._now(), self.inside.start, self.inside.stop
-        return now[:low] != self.before[:low] or now[high:] != self.before[high:]
+        return self._differ(self._now())[1]
 
     def mutated(self) -> bool:
         """Whether the tensor's own bytes (for a strided one, its extent) changed."""
-        return self._now()[self.inside] != self.before[self.inside]
+        return self._differ(self._now())[0]
 
-    def renew(self) -> None:
-        """Take the bytes of now as the ones to keep."""
-        self.before = self._now()
+    def changes(self) -> tuple[bool, bool]:
+        """`mutated` and `guards_broken` at once; the bytes of now are the ones to keep from here on."""
+        now = self._now()
+        found = self._differ(now)
+        self.before = now
+        return found
+
+    def _differ(self, now: bytes) -> tuple[bool, bool]:
+        before, low, high = self.before, self.inside.start, self.inside.stop
+        if now == before:
+            return False, False
+        return now[low:high] != before[low:high], now[:low] != before[:low] or now[high:] != before[high:]
 
     def _now(self) -> bytes:
         return self.block.cpu().numpy().tobytes()
@@ -98,13 +107,16 @@ def guarded(
     low = _GUARD + storage_offset * dtype.itemsize
     inside = slice(low, low + extent * dtype.itemsize)
     tail = -inside.stop % dtype.itemsize
-    block = torch.from_numpy(np.full(inside.stop + tail + _GUARD, _GUARD_BYTE, np.uint8)).to(device)
-    typed = block[: block.numel() // dtype.itemsize * dtype.itemsize].view(dtype)
-    tensor = typed.as_strided(shape, strides, low // dtype.itemsize)
+    words = np.full(inside.stop + tail + _GUARD, _GUARD_BYTE, np.uint8)
     if bits.size:
-        source = torch.from_numpy(bits.view(np.uint8)).view(dtype).reshape(shape)
-        tensor.copy_(source.to(device))
-    return Guarded(tensor, block, inside, block.cpu().numpy().tobytes())
+        elements = np.dtype((np.void, dtype.itemsize))
+        steps = [stride * dtype.itemsize for stride in strides]
+        place: npt.NDArray[np.void] = np.ndarray(shape, elements, words.data, low, steps)
+        place[...] = bits.view(elements).reshape(shape)
+    before = words.tobytes()
+    block = torch.from_numpy(words).to(device)
+    tensor = block.view(dtype).as_strided(shape, strides, low // dtype.itemsize)
+    return Guarded(tensor, block, inside, before)
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from shardproof.errors import UsageError
@@ -17,6 +17,10 @@ from shardproof.ranks.wire import Blob, encode
 DEVICES = ("cpu", "cuda")
 MAX_WORLD_SIZE = 128  # sockets of all ranks travel in one message, which carries 253
 _LOAD_SECONDS = 60.0
+
+
+def _nothing() -> None:
+    """What there is to do while ranks run, where the caller says nothing."""
 
 
 class Pool:
@@ -65,13 +69,15 @@ class Pool:
         *,
         ranks: Sequence[int] | None = None,
         deadline: float = 10.0,
+        meanwhile: Callable[[], object] = _nothing,
     ) -> tuple[RankReport, ...]:
         """Run `entry` on `ranks` (default: all) with the same JSON payload and blobs; a report for each, in order.
 
         `entry` is "pkg.mod:function" or "/path/file.py:function", called as function(context, payload, blobs), and
         returns (JSON value, blobs). It is loaded once a rank, before `deadline` seconds start. Whatever the entry
-        does is in the reports. Raises UsageError for ranks that the pool does not have, TypeError or ValueError for a
-        payload that is no JSON, PoolError where ranks cannot be started, CouldNotJudge where this machine cannot.
+        does is in the reports. `meanwhile` is called once the ranks have been told. Raises
+        UsageError for ranks that the pool does not have, TypeError or ValueError for a payload that is no JSON,
+        PoolError where ranks cannot be started, CouldNotJudge where this machine cannot.
         """
         chosen = self._chosen(ranks)
         if not deadline > 0:  # also where it is no number
@@ -82,13 +88,19 @@ class Pool:
             buffers = encode(body, blobs)
             crew = self._standing_crew()
             try:
-                return self._load_and_run(crew, entry, chosen, buffers, deadline)
+                return self._load_and_run(crew, entry, chosen, buffers, deadline, meanwhile)
             except BaseException:  # an interrupt, most likely: the ranks are somewhere in the middle of it
                 self._dismiss()
                 raise
 
-    def _load_and_run(
-        self, crew: Crew, entry: str, ranks: tuple[int, ...], buffers: Sequence[memoryview], deadline: float
+    def _load_and_run(  # what `run` was given, and the crew
+        self,
+        crew: Crew,
+        entry: str,
+        ranks: tuple[int, ...],
+        buffers: Sequence[memoryview],
+        deadline: float,
+        meanwhile: Callable[[], object],
     ) -> tuple[RankReport, ...]:
         if lacking := tuple(rank for rank in ranks if (entry, rank) not in crew.loaded):
             load, bound = encode({"do": "load", "entry": entry}), max(deadline, _LOAD_SECONDS)
@@ -96,13 +108,19 @@ class Pool:
             if crew is not self._crew or any(report.ended != "done" for report in loaded.values()):
                 return tuple(_not_run(rank, loaded.get(rank)) for rank in ranks)
             crew.loaded.update((entry, rank) for rank in lacking)
-        return self._watched(crew, ranks, buffers, deadline, self._grace)
+        return self._watched(crew, ranks, buffers, deadline, self._grace, meanwhile)
 
-    def _watched(
-        self, crew: Crew, ranks: tuple[int, ...], buffers: Sequence[memoryview], deadline: float, grace: float
+    def _watched(  # the same
+        self,
+        crew: Crew,
+        ranks: tuple[int, ...],
+        buffers: Sequence[memoryview],
+        deadline: float,
+        grace: float,
+        meanwhile: Callable[[], object] = _nothing,
     ) -> tuple[RankReport, ...]:
         watch = Watch(crew, ranks, deadline, grace)
-        reports = watch.run(buffers)
+        reports = watch.run(buffers, meanwhile)
         if not watch.clean:
             self._dismiss()
             self._hire()

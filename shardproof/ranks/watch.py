@@ -7,7 +7,7 @@ import math
 import select
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from shardproof.ranks import process
@@ -36,14 +36,15 @@ class Watch:
         self._reports: dict[int, RankReport] = {}
         self.clean = True
 
-    def run(self, buffers: Sequence[memoryview]) -> tuple[RankReport, ...]:
-        """Send the encoded run to every rank and wait for all of them."""
+    def run(self, buffers: Sequence[memoryview], meanwhile: Callable[[], object]) -> tuple[RankReport, ...]:
+        """Send the encoded run to every rank, do what there is to do meanwhile, and wait for all of them."""
         for rank in self._ranks:
             self._crew.files.forget(rank)
             message = Outgoing(buffers)
             if not self._push(rank, message):
                 self._unsent[rank] = message
                 self._poll.modify(self._crew.sockets[rank], select.POLLIN | select.POLLOUT)
+        meanwhile()
         try:
             while self._unfinished and (self._patience.left > 0 or self._goes_on()):
                 wait = min(max(self._patience.left, 0.0), _LONGEST_WAIT)
