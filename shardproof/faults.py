@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import inf
 from multiprocessing import get_context
 from multiprocessing.util import Finalize
@@ -22,6 +23,7 @@ from shardproof.engine import Engine, Verdict
 from shardproof.fault_models.registry import CORRECT, FaultModel
 from shardproof.hunt import Enough, Hunt, Quarry, drive, simplify
 from shardproof.profiles import PROFILES, Budget
+from shardproof.refusals import EVERY, refusals
 from shardproof.simpler import size
 
 WORLD_SIZES = tuple(range(1, 9))
@@ -87,6 +89,7 @@ class Draws:
     def cases(self, engine: Engine, seed: int) -> Iterator[Case]:
         """As many as the budget allows, for what the engine has under test."""
         said = engine.description
+        between = iter(refusals(said, WORLD_SIZES))
         key = (said.form, said.offers, said.layouts, said.alignments), seed
         kept = self.kept.setdefault(key, [])
         for at in range(self.budget.examples):
@@ -94,6 +97,8 @@ class Draws:
                 kept[:] = _drawn(engine, seed, min(self.budget.examples, max(_FIRST_DRAWS, _MORE * at)))
             if at == len(kept):
                 return
+            if at % EVERY == EVERY - 1:
+                yield from islice(between, 1)
             yield kept[at]
 
 

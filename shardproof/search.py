@@ -34,6 +34,7 @@ from shardproof.finding import Finding, Replays
 from shardproof.hunt import Enough, Hunt, Quarry, drive, simplify
 from shardproof.outcome import LawResult, PinnedResult, RunResult, Timings
 from shardproof.profiles import PROFILES, Budget
+from shardproof.refusals import EVERY, refusals
 from shardproof.results import Destination
 from shardproof.simpler import size
 from shardproof.tally import Tally
@@ -99,6 +100,7 @@ class _Run:
     findings: dict[str, Finding] = field(default_factory=dict)
     # Digests of the cases drawn so far; for every broken law that is not reported yet, the smallest verdict.
     seen: set[bytes] = field(default_factory=set)
+    refusals: list[Case] = field(init=False)
     pending: dict[str, Verdict] = field(default_factory=dict)
     shrink_cases: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: {"hunting": 0.0, "shrinking": 0.0, "replaying": 0.0})
@@ -107,6 +109,7 @@ class _Run:
     def __post_init__(self) -> None:
         laws = [law for law in self.judge.laws() if not self.plan.only or law.slug in self.plan.only]
         self.tally = Tally(laws, self.plan.deviations, self.plan.device)
+        self.refusals = list(reversed(refusals(self.judge.description, self.plan.world_sizes)))
 
     def run(self) -> RunResult:
         plan = self.plan
@@ -149,6 +152,7 @@ class _Run:
         hunts = 0
         while self._hunt(self.plan.seed + hunts):
             hunts += 1
+        self._report_pending()
 
     def _hunt(self, seed: int) -> bool:
         """Draw until one more law is broken and make its case smaller. Whether there was one."""
@@ -200,6 +204,8 @@ class _Run:
         if digest in self.seen:
             return None
         self.seen.add(digest)
+        if self.refusals and len(self.seen) % EVERY == 0:
+            self._judged(self.refusals.pop())
         verdict = self._judged(case)
         return next(((law, verdict) for law in self.tally.results if self.pending.get(law) is verdict), None)
 
