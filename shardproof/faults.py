@@ -87,9 +87,18 @@ class Draws:
     kept: dict[tuple[object, int], list[Case]] = field(default_factory=dict)
 
     def cases(self, engine: Engine, seed: int) -> Iterator[Case]:
-        """As many as the budget allows, for what the engine has under test."""
+        """As many as the budget allows for what the engine has under test, refusals between them as in a search."""
+        return islice(self._with_refusals(engine, seed), self.budget.examples)
+
+    def _with_refusals(self, engine: Engine, seed: int) -> Iterator[Case]:
+        between = iter(refusals(engine.description, WORLD_SIZES))
+        for number, case in enumerate(self._drawn(engine, seed), start=1):
+            if number % EVERY == 0:
+                yield from islice(between, 1)
+            yield case
+
+    def _drawn(self, engine: Engine, seed: int) -> Iterator[Case]:
         said = engine.description
-        between = iter(refusals(said, WORLD_SIZES))
         key = (said.form, said.offers, said.layouts, said.alignments), seed
         kept = self.kept.setdefault(key, [])
         for at in range(self.budget.examples):
@@ -97,8 +106,6 @@ class Draws:
                 kept[:] = _drawn(engine, seed, min(self.budget.examples, max(_FIRST_DRAWS, _MORE * at)))
             if at == len(kept):
                 return
-            if at % EVERY == EVERY - 1:
-                yield from islice(between, 1)
             yield kept[at]
 
 

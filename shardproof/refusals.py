@@ -1,7 +1,7 @@
 """Registrations that must be refused: one small case of every kind of difference between ranks.
 
 A check that looks at too little lets one kind pass and refuses all others, so that each has to be tried for itself.
-Drawn at random, seven kinds would need a fifth of all cases to show within the first 25; tried in turn, they need seven.
+Drawn at random, seven kinds need a fifth of all cases to show within the first 25; in turn, they need seven cases.
 """
 
 from __future__ import annotations

@@ -206,6 +206,8 @@ class _Run:
         self.seen.add(digest)
         if self.refusals and len(self.seen) % EVERY == 0:
             self._judged(self.refusals.pop())
+            if self._enough():
+                raise Enough
         verdict = self._judged(case)
         return next(((law, verdict) for law in self.tally.results if self.pending.get(law) is verdict), None)
 

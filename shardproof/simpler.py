@@ -23,7 +23,8 @@ def size(case: Case) -> tuple[int, ...]:
         len(case.parameters),
         len(case.divergences) + len(case.delays) + len(case.groups),
         sum(len(group.ranks) for group in case.groups),
-        sum(parameter.numel for parameter in case.parameters),
+        # No element is odder than one.
+        sum(parameter.numel or 2 for parameter in case.parameters),
         sum(_oddity(parameter) for parameter in case.parameters),
         sum(bool(o.parameters) + (o.group != "main") + (o.reduction != "sum") for o in case.program),
         _layout_oddity(case.layout),
@@ -193,6 +194,7 @@ def _parameter(p: Parameter) -> Iterator[Parameter]:
         yield replace(p, tied_to=None)
         return
     yield replace(p, shape=(1,), strides=None)
+    yield replace(p, shape=(1,) * len(p.shape), strides=None)
     yield replace(p, shape=(p.numel,), strides=None)
     for change in (
         {"strides": None},
