@@ -82,6 +82,8 @@ STEPS: list[tuple[Case, Case]] = [
         case("register", world=4, layout=LayoutSpec("two_dimensional", mesh=(4, 1))),
     ),
     (case("register", Parameter("p", (7, 3))), case("register", P)),
+    (case("register", Parameter("p", (7, 3)), Parameter("q", (7, 3))), case("register", P, Q)),
+    (case("register", Parameter("p", (3, 2, 0))), case("register", Parameter("p", (1, 1, 1)))),
     (case("register", Parameter("p", (7, 3))), case("register", Parameter("p", (21,)))),
     (case("register", Parameter("p", (7, 3))), case("register", Parameter("p", (6, 3)))),
     (case("register", Parameter("p", (7, 3))), case("register", Parameter("p", (3, 3)))),
