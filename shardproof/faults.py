@@ -17,13 +17,13 @@ from multiprocessing import get_context
 from multiprocessing.util import Finalize
 from statistics import median
 
+from shardproof.always import EVERY, always
 from shardproof.case import Case
 from shardproof.case_file import encode
 from shardproof.engine import Engine, Verdict
 from shardproof.fault_models.registry import CORRECT, FaultModel
 from shardproof.hunt import Enough, Hunt, Quarry, drive, simplify
 from shardproof.profiles import PROFILES, Budget
-from shardproof.refusals import EVERY, refusals
 from shardproof.simpler import size
 
 WORLD_SIZES = tuple(range(1, 9))
@@ -87,11 +87,11 @@ class Draws:
     kept: dict[tuple[object, int], list[Case]] = field(default_factory=dict)
 
     def cases(self, engine: Engine, seed: int) -> Iterator[Case]:
-        """As many as the budget allows for what the engine has under test, refusals between them as in a search."""
-        return islice(self._with_refusals(engine, seed), self.budget.examples)
+        """As many as the budget allows for what the engine has under test, and those always tried between them."""
+        return islice(self._with_always(engine, seed), self.budget.examples)
 
-    def _with_refusals(self, engine: Engine, seed: int) -> Iterator[Case]:
-        between = iter(refusals(engine.description, WORLD_SIZES))
+    def _with_always(self, engine: Engine, seed: int) -> Iterator[Case]:
+        between = iter(always(engine.description, WORLD_SIZES))
         for number, case in enumerate(self._drawn(engine, seed), start=1):
             if number % EVERY == 0:
                 yield from islice(between, 1)

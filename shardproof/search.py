@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 from invariants import Law
+from shardproof.always import EVERY, always
 from shardproof.case import Case
 from shardproof.case_file import encode
 from shardproof.deviations import Deviation
@@ -34,7 +35,6 @@ from shardproof.finding import Finding, Replays
 from shardproof.hunt import Enough, Hunt, Quarry, drive, simplify
 from shardproof.outcome import LawResult, PinnedResult, RunResult, Timings
 from shardproof.profiles import PROFILES, Budget
-from shardproof.refusals import EVERY, refusals
 from shardproof.results import Destination
 from shardproof.simpler import size
 from shardproof.tally import Tally
@@ -100,7 +100,7 @@ class _Run:
     findings: dict[str, Finding] = field(default_factory=dict)
     # Digests of the cases drawn so far; for every broken law that is not reported yet, the smallest verdict.
     seen: set[bytes] = field(default_factory=set)
-    refusals: list[Case] = field(init=False)
+    always: list[Case] = field(init=False)
     pending: dict[str, Verdict] = field(default_factory=dict)
     shrink_cases: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: {"hunting": 0.0, "shrinking": 0.0, "replaying": 0.0})
@@ -109,7 +109,7 @@ class _Run:
     def __post_init__(self) -> None:
         laws = [law for law in self.judge.laws() if not self.plan.only or law.slug in self.plan.only]
         self.tally = Tally(laws, self.plan.deviations, self.plan.device)
-        self.refusals = list(reversed(refusals(self.judge.description, self.plan.world_sizes)))
+        self.always = list(reversed(always(self.judge.description, self.plan.world_sizes)))
 
     def run(self) -> RunResult:
         plan = self.plan
@@ -204,8 +204,8 @@ class _Run:
         if digest in self.seen:
             return None
         self.seen.add(digest)
-        if self.refusals and len(self.seen) % EVERY == 0:
-            self._judged(self.refusals.pop())
+        if self.always and len(self.seen) % EVERY == 0:
+            self._judged(self.always.pop())
             if self._enough():
                 raise Enough
         verdict = self._judged(case)

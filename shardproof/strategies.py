@@ -33,7 +33,7 @@ _WEIGHTS = {1: 2, 2: 6, 3: 5, 4: 5, 8: 2}
 _SLOTS = 8
 _MOST_PARAMETERS = 3
 # Of 64 cases, how many have one rank that differs at registration, one that is late, or a size that none can hold.
-_DIVERGENT, _DELAYED, _VAST = 8, 8, 4
+_DIVERGENT, _DELAYED, _VAST = 8, 8, 2
 # Past every limit of 32 bits, and past those of a float that counts.
 _VAST_NUMELS = (2**31 + 1, 2**32 + 1, 2**53 + 1, 2**61 + 1, 2**62 - 1)
 
