@@ -29,8 +29,8 @@ Item = TypeVar("Item")
 Draw = Callable[[st.SearchStrategy[int]], int]
 
 # How often each world size is drawn, against 1 for those that are not named: small worlds are quick and find most.
-_WEIGHTS = {1: 2, 2: 6, 3: 5, 4: 5, 8: 2}
-_SLOTS = 8
+_WEIGHTS = {1: 3, 2: 8, 3: 6, 4: 5}
+_SLOTS = 7
 _MOST_PARAMETERS = 3
 # Of 64 cases, how many have one rank that differs at registration, one that is late, or a size that none can hold.
 _DIVERGENT, _DELAYED, _VAST = 8, 8, 2
