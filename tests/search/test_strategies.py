@@ -98,6 +98,21 @@ def test_every_case_can_be_run(description: Description) -> None:
         assert {p.dtype for p in case.parameters} <= CARRIES[description.backend]
 
 
+def test_what_other_layouts_claim_is_always_asked_for() -> None:
+    programs = [(case.layout.kind, kinds(case)) for case in drawn(EVERY, 150) if not case.divergences]
+    asked = {kind: [program[1:2] == ["layout"] for one, program in programs if one == kind] for kind in KINDS}
+    for kind in set(KINDS) - {"flat_padded", "chunk"}:
+        assert len(asked[kind]) > 5
+        # What none can hold is not registered first.
+        assert sum(asked[kind]) >= 0.8 * len(asked[kind])
+    assert not all(asked["flat_padded"])
+
+
+def test_parameters_in_buckets_are_mostly_of_one_dtype() -> None:
+    found = [case for case in drawn(describe(layouts=("bucket",)), 150) if len(case.parameters) > 1]
+    assert sum(case.parameters[0].dtype == case.parameters[1].dtype for case in found) > len(found) / 2
+
+
 def test_what_two_functions_cannot_do_is_not_asked_of_them() -> None:
     """They cannot refuse, know nothing of tied parameters, and have sums only."""
     for case in drawn(FUNCTIONS, 150):
