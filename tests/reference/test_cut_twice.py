@@ -236,6 +236,24 @@ def test_buckets_by_hand(given_shapes: Shapes, arguments: Any, starts: Any, edge
     assert (buffer.starts, buffer.edges) == (starts, edges)
 
 
+@pytest.mark.parametrize(
+    ("given_shapes", "arguments", "numbers"),
+    [
+        (((7,), (2,), (3,)), {"world_size": 3, "bucket_numel": 5}, (0, 1, 1)),
+        (((2,), (2,), (9,), (1,)), {"world_size": 1, "bucket_numel": 2}, (0, 1, 2, 3)),
+        # One without elements is in the bucket that was open, though the next one starts in the same place.
+        (((3,), (0,)), {"world_size": 1}, (0, 0)),
+        (((4,), (0,), (1,)), {"world_size": 2, "bucket_numel": 4}, (0, 0, 1)),
+        (((0,), (0, 3)), {"world_size": 2, "bucket_numel": 1}, (0, 0)),
+    ],
+)
+def test_bucket_numbers_by_hand(given_shapes: Shapes, arguments: Any, numbers: tuple[int, ...]) -> None:
+    buffer = Bucketed(given_shapes, **arguments)
+    assert buffer.numbers == numbers
+    for index, number in enumerate(numbers):
+        assert buffer.bucket_of(index) == (buffer.edges[number], buffer.edges[number + 1])
+
+
 @given(
     given_shapes=st.lists(st.lists(st.integers(0, 4), max_size=3).map(tuple), min_size=1, max_size=5).map(tuple),
     world_size=ranks,
