@@ -14,7 +14,7 @@ import torch
 
 from gpu_impl.buffers import Buffer
 from gpu_impl.parameters import Parameter
-from gpu_impl.seam import Pair, Work, finish_all_gather, start_all_gather
+from gpu_impl.seam import Pair, Work, all_gather, finish_all_gather, start_all_gather
 from gpu_impl.state import State
 from gpu_impl.transport import as_one_dtype
 
@@ -45,13 +45,34 @@ class Handle:
 def gather(state: State, id: str) -> torch.Tensor:
     """The whole parameter, a view of its buffer; communicates only where it is neither valid nor under way."""
     parameter = state.find(id)
-    if not parameter.valid and parameter.flight is None:
-        _depart(state, _load(state, (parameter,)))
-    land(state, parameter)
+    if parameter.flight is not None:
+        land(state, parameter)
+    if not parameter.valid:
+        _gather_now(state, parameter)
     buffer = parameter.buffer
-    assert buffer is not None  # what has landed has a buffer
+    assert buffer is not None  # what is complete has a buffer
     state.order.reading(buffer.trace, buffer.memory)
     return buffer.memory.as_strided(parameter.shape, parameter.strides)
+
+
+def _gather_now(state: State, parameter: Parameter) -> None:
+    """One collective on the current stream, from the shard straight into a buffer."""
+    buffer, order = _writable(state, parameter), state.order
+    settled = order.settled(parameter.trace, buffer.trace)
+    if not settled:
+        order.reading(parameter.trace, parameter.shard)
+        order.writing(buffer.trace)
+    if parameter.numel:
+        try:
+            all_gather(buffer.receive, parameter.send, state.group)
+        except BaseException:
+            _unload(state, ((parameter, buffer),))
+            raise
+    if settled:
+        order.rewrote(buffer.trace)
+    else:
+        order.wrote(buffer.trace)
+    parameter.buffer, parameter.valid = buffer, True
 
 
 def prefetch(state: State, ids: Iterable[str]) -> Handle:
@@ -78,8 +99,8 @@ def land(state: State, parameter: Parameter) -> None:
     except BaseException:
         _unload(state, flight.cargo)
         raise
+    state.order.wrote(*(buffer.trace for _, buffer in flight.cargo))
     for passenger, buffer in flight.cargo:
-        state.order.wrote(buffer.trace)
         state.order.reading(passenger.trace, passenger.shard)
         passenger.buffer, passenger.valid = buffer, True
 
@@ -174,9 +195,9 @@ def _writable(state: State, parameter: Parameter) -> Buffer:
 
 def _depart(state: State, cargo: Cargo) -> None:
     """Start the collective that fills these buffers."""
-    for parameter, buffer in cargo:
+    for parameter, _ in cargo:
         state.order.reading(parameter.trace, parameter.shard)
-        state.order.writing(buffer.trace)
+    state.order.writing(*(buffer.trace for _, buffer in cargo))
     moved = [(parameter, buffer) for parameter, buffer in cargo if parameter.numel]
     receives = as_one_dtype([buffer.receive for _, buffer in moved])
     sends = as_one_dtype([parameter.send for parameter, _ in moved])

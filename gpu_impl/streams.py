@@ -6,27 +6,33 @@ CPU everything happens in program order and `ProgramOrder` has nothing to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
 
+from gpu_impl.seam import current
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A stream, or an event on one, and whether it belongs to a CUDA graph that is being captured."""
+    """A place in a stream: at an event, or (event None) wherever the stream is when somebody has to wait for it.
 
-    of: Any
+    `captured` says whether it belongs to a CUDA graph that is being captured.
+    """
+
+    stream: Any
     captured: bool
+    event: Any = None
 
 
 @dataclass(slots=True)
 class Trace:
     """One piece of memory's past.
 
-    `ready` is the event after which it may be read; `readers` are streams that may still queue reads; `free` are
+    `ready` is the point after which it may be read; `readers` are streams that may still queue reads; `free` are
     events of readers that queue no more, after which it may be overwritten.
     """
 
@@ -38,10 +44,16 @@ class Trace:
 class Order(Protocol):
     """What a session asks for around each use of shared memory, always for the current stream."""
 
-    def writing(self, trace: Trace) -> None:
+    def settled(self, source: Trace, target: Trace) -> bool:
+        """Whether the current stream alone writes and reads both, so that its own order is enough."""
+
+    def rewrote(self, trace: Trace) -> None:
+        """After it overwrote memory that is settled: what others wait for is the stream itself from now on."""
+
+    def writing(self, *traces: Trace) -> None:
         """Before it overwrites: let every reader finish first."""
 
-    def wrote(self, trace: Trace) -> None:
+    def wrote(self, *traces: Trace) -> None:
         """After it overwrote."""
 
     def reading(self, trace: Trace, memory: torch.Tensor) -> None:
@@ -57,10 +69,17 @@ class Order(Protocol):
 class ProgramOrder:
     """The CPU: what was called first happened first."""
 
-    def writing(self, trace: Trace) -> None:
+    def settled(self, source: Trace, target: Trace) -> bool:  # noqa: ARG002  # what every order is asked
+        """There is one order."""
+        return True
+
+    def rewrote(self, trace: Trace) -> None:
+        """Nothing to tell."""
+
+    def writing(self, *traces: Trace) -> None:
         """Nothing to wait for."""
 
-    def wrote(self, trace: Trace) -> None:
+    def wrote(self, *traces: Trace) -> None:
         """Nothing to tell."""
 
     def reading(self, trace: Trace, memory: torch.Tensor) -> None:
@@ -86,31 +105,45 @@ class StreamOrder:
         """One side stream for what is started ahead of its use."""
         self._device = device
         self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch has no annotation here
+        self._seen: dict[object, Point] = {}
 
-    def writing(self, trace: Trace) -> None:
-        """The current stream waits for every other reader's queue as it is now."""
+    def settled(self, source: Trace, target: Trace) -> bool:
+        """A gather in a loop comes here every time, and this is all that it asks of the driver."""
         here = self._here()
-        self._finish(trace, [reader for reader in trace.readers if reader != here])
-        for event in trace.free:
-            self._follow(here, event)
-        trace.free.clear()
+        return _alone(source, here) and _alone(target, here)
 
-    def wrote(self, trace: Trace) -> None:
+    def rewrote(self, trace: Trace) -> None:
+        """No event: should another stream ever read, it waits for all that this one has queued by then."""
+        trace.ready = trace.readers[0]
+
+    def writing(self, *traces: Trace) -> None:
+        """The current stream waits for every other reader's queue as it is now, once for all traces."""
+        here = self._here()
+        readers = {id(reader): reader for trace in traces for reader in trace.readers if reader is not here}
+        free = {id(event): event for trace in traces for event in trace.free}
+        for event in (*free.values(), *self._events(readers.values())):
+            self._follow(here, event)
+        for trace in traces:
+            trace.free.clear()
+
+    def wrote(self, *traces: Trace) -> None:
         """The current stream is the writer, and may go on reading."""
         here = self._here()
-        trace.ready, trace.readers = Point(here.of.record_event(), here.captured), [here]
+        ready = replace(here, event=here.stream.record_event())
+        for trace in traces:
+            trace.ready, trace.readers = ready, [here]
 
     def reading(self, trace: Trace, memory: torch.Tensor) -> None:
         """A stream's first read waits for the writer and keeps the allocator from recycling the memory too early."""
         here = self._here()
-        if here not in trace.readers:
+        if all(reader is not here for reader in trace.readers):
             self._follow(here, trace.ready)
-            memory.record_stream(here.of)
+            memory.record_stream(here.stream)
             trace.readers.append(here)
 
     def idle(self, trace: Trace) -> None:
         """Turn readers into events."""
-        self._finish(trace, trace.readers)
+        trace.free.extend(self._events(trace.readers))
         trace.readers.clear()
 
     def aside(self) -> AbstractContextManager[object]:
@@ -118,20 +151,33 @@ class StreamOrder:
         return nullcontext() if self._here().captured else torch.cuda.stream(self._side)
 
     def _here(self) -> Point:
-        """The current stream."""
-        return Point(torch.cuda.current_stream(self._device), torch.cuda.is_current_stream_capturing())
+        """The current stream: one object for as long as it is the same one."""
+        key = current(self._device)
+        point = self._seen.get(key)
+        if point is None:
+            stream = torch.cuda.current_stream(self._device)
+            point = self._seen[key] = Point(stream, torch.cuda.is_current_stream_capturing())
+        return point
 
-    def _finish(self, trace: Trace, readers: Sequence[Point]) -> None:
+    def _events(self, readers: Iterable[Point]) -> list[Point]:
         """Events after what these readers have queued until now."""
         captured = torch.cuda.is_current_stream_capturing()
-        trace.free.extend(
-            Point(reader.of.record_event(), captured) for reader in readers if reader.captured == captured
-        )
+        return [
+            replace(reader, event=reader.stream.record_event()) for reader in readers if reader.captured == captured
+        ]
 
-    def _follow(self, here: Point, event: Point | None) -> None:
-        """The current stream goes on after the event."""
-        if event is not None and event.captured == here.captured:
-            here.of.wait_event(event.of)
+    def _follow(self, here: Point, point: Point | None) -> None:
+        """The current stream goes on after the point."""
+        if point is not None and point.captured == here.captured:
+            here.stream.wait_event(point.event or point.stream.record_event())
+
+
+def _alone(trace: Trace, here: Point) -> bool:
+    """Whether only this stream wrote the memory and reads it."""
+    readers, ready = trace.readers, trace.ready
+    if len(readers) != 1 or readers[0] is not here or trace.free or ready is None:
+        return False
+    return ready.stream is here.stream and ready.captured == here.captured
 
 
 def order_for(device: torch.device) -> Order:

@@ -18,7 +18,7 @@ from reference import encode, reduce_scatter
 from shardproof.backends import CARRIES, REDUCES
 from shardproof.case import Case, Divergence, Operation, Parameter
 from shardproof.contents import REGISTERED, full_bits, grad_dtype, gradient, with_gradient
-from shardproof.layouts import layout_of
+from shardproof.layouts import layouts_of
 from shardproof.values import as_bytes
 
 Answer = tuple[str, str, str]
@@ -27,12 +27,13 @@ Answer = tuple[str, str, str]
 def subjects(case: Case) -> dict[str, Subject]:
     """Every parameter with the model's layout at every world size that the program uses."""
     sizes = {len(case.group(operation.group).ranks) for operation in case.program} | {case.world_size}
+    layouts = {size: layouts_of(case.layout, case.parameters, size) for size in sizes}
     return {
         p.id: Subject(
             id=p.id,
             shape=p.shape,
             dtype=p.dtype,
-            layouts={size: layout_of(case.layout, p.shape, size) for size in sizes},
+            layouts={size: layouts[size][p.id] for size in sizes},
             frozen=p.frozen,
             tied_to=p.tied_to,
             grad_dtype=grad_dtype(p),
@@ -64,7 +65,8 @@ def wanted(case: Case, policy: Sequence[str] | None, backend: str) -> Answer:
     for parameter in case.parameters:
         if parameter.dtype not in CARRIES[backend]:
             return "unspecified", f"{backend} does not carry {parameter.dtype}", ""
-    return "accept", "flat padded, every numel and stride is accepted where nothing else is said", ""
+    kind = case.layout.kind.replace("_", " ")
+    return "accept", f"{kind}, every numel and stride is accepted where nothing else is said", ""
 
 
 def _differs(case: Case, divergence: Divergence) -> str:
@@ -144,10 +146,11 @@ def _reduce(model: _Model, index: int, operation: Operation) -> Expected:
     per_rank: list[dict[str, bytes]] = [{} for _ in range(size)]
     unspecified = ""
     model.reduced = {}
+    layouts = layouts_of(case.layout, case.parameters, size)
     for parameter in with_gradient(case, operation):
         rounds = [*model.pending.pop(parameter.id, []), index]
         totals = [_total(case, parameter, rounds, rank) for rank in range(size)]
-        shards = reduce_scatter(totals, layout_of(case.layout, parameter.shape, size), operation.reduction)
+        shards = reduce_scatter(totals, layouts[parameter.id], operation.reduction)
         model.reduced[parameter.id] = sum_of(totals) // (size if operation.reduction == "mean" else 1)
         for rank, shard in enumerate(shards):
             per_rank[rank][parameter.id] = as_bytes(encode(shard.astype(np.int64), grad_dtype(parameter)))

@@ -19,7 +19,7 @@ class Budget:
 
 
 PROFILES: Mapping[str, Budget] = {
-    "smoke": Budget(examples=300, seconds=4, shrink_seconds=4),
+    "smoke": Budget(examples=300, seconds=3, shrink_seconds=4),
     "default": Budget(examples=1500, seconds=30, shrink_seconds=20),
     "nightly": Budget(examples=200_000, seconds=3600, shrink_seconds=300),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -235,7 +236,11 @@ def broken(context: Any, _payload: Any, _blobs: Any) -> Answer:
 
     session = registered(context, 1, {"a": WHOLE, "b": WHOLE})
     held = session.gather("b")
-    real = seam._all_gather
+    real = seam._gather_directly
+
+    def prefetched() -> object:
+        session.prefetch(["a"])
+        return session.wait("a")
 
     class Lost:
         def wait(self) -> None:
@@ -244,15 +249,16 @@ def broken(context: Any, _payload: Any, _blobs: Any) -> Answer:
     def at_start(*_args: Any, **_kwargs: Any) -> Any:
         raise RuntimeError("connection closed by peer")
 
-    for fault in (at_start, lambda *_args, **_kwargs: Lost()):
-        seam._all_gather = fault
+    faults = (at_start, lambda *_args, **_kwargs: Lost())
+    for fault, act in product(faults, (lambda: session.gather("a"), prefetched)):
+        seam._gather_directly = fault
         try:
             with pytest.raises(
                 gpu_impl.CollectiveError, match=r"all-gather of 10 x float32 failed on rank 0 of 1.*peer"
             ):
-                session.gather("a")
+                act()
         finally:
-            seam._all_gather = real
+            seam._gather_directly = real
         assert not session.available("a")
         assert session.live_bytes == 40
         assert torch.equal(held, WHOLE)

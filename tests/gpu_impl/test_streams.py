@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from gpu_impl import gathering, reducing
+from gpu_impl import gathering, reducing, streams
 from gpu_impl.buffers import POOL_BYTES, Pool
 from gpu_impl.parameters import Place
 from gpu_impl.registration import register
@@ -34,8 +34,10 @@ class Stream:
 
     before: set[str] = field(default_factory=set)
     graph: bool = False
+    recorded: int = 0
 
     def record_event(self) -> tuple[frozenset[str], bool]:
+        self.recorded += 1
         return frozenset(self.before), self.graph
 
     def wait_event(self, event: tuple[frozenset[str], bool]) -> None:
@@ -51,6 +53,7 @@ class Device:
         self.main = self.current = Stream()
         self.told: list[Stream] = []
         self.history: dict[str, set[str]] = {}
+        monkeypatch.setattr(streams, "current", lambda _device: (self.current, self.current.graph))
         monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: self.current)
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.current.graph)
         monkeypatch.setattr(torch.cuda, "Stream", lambda _device: Stream())
@@ -84,7 +87,9 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 @pytest.fixture
 def state(device: Device, monkeypatch: pytest.MonkeyPatch) -> State:
-    """Two parameters of equal size, over collectives that run on a stream of the backend's own, as NCCL's do."""
+    """Two parameters of equal size. As with NCCL, a collective that is waited for at once runs on the current stream,
+    and one that is started ahead on a stream of the backend's own.
+    """
     internals, numbers = {graph: Stream(graph=graph) for graph in (False, True)}, count()
 
     class Work:
@@ -99,7 +104,12 @@ def state(device: Device, monkeypatch: pytest.MonkeyPatch) -> State:
             receive.copy_(send)
         return Work()
 
+    def at_once(receive: torch.Tensor, send: torch.Tensor, _group: Any) -> None:
+        device.queue(f"collective {next(numbers)}")
+        receive.copy_(send)
+
     monkeypatch.setattr(gathering, "start_all_gather", start)
+    monkeypatch.setattr(gathering, "all_gather", at_once)
     monkeypatch.setattr("gpu_impl.registration.exchange", lambda *_args, **_kwargs: None)
     monkeypatch.setattr(reducing, "reduce_scatter", lambda _receive, _send, _group: device.queue("reduce"))
     order = StreamOrder(CPU)
@@ -165,11 +175,28 @@ def test_a_reader_on_another_stream_waits_and_the_allocator_is_told(device: Devi
     assert device.told.count(other) == 1
 
 
+def test_gathers_in_a_loop_record_no_event_and_others_still_wait_for_the_last(device: Device, state: State) -> None:
+    parameter = state.find("a")
+    gathering.gather(state, "a")
+    recorded = device.main.recorded
+    for _ in range(3):
+        parameter.valid = False  # as after an invalidate, which records its own
+        gathering.gather(state, "a")
+    assert device.main.recorded == recorded
+    with device.on(Stream()):
+        gathering.gather(state, "a")
+        device.queue("use")
+    assert "collective 3" in device.history["use"]
+    parameter.valid = False
+    gathering.gather(state, "a")
+    assert "use" in collective(device)
+
+
 @pytest.mark.parametrize("waited_on", ["main", "other"])
 def test_a_shard_is_overwritten_after_it_was_sent(device: Device, state: State, waited_on: str) -> None:
-    streams = {"main": device.main, "other": Stream()}
+    places = {"main": device.main, "other": Stream()}
     gathering.prefetch(state, ["a"])
-    with device.on(streams[waited_on]):
+    with device.on(places[waited_on]):
         gathering.gather(state, "a")
     gathering.update(state, "a", torch.ones(4))
     device.queue("after the update")
@@ -223,6 +250,8 @@ def test_the_cpu_needs_no_order() -> None:
     order, trace = order_for(CPU), Trace()
     assert isinstance(order, ProgramOrder)
     order.wrote(trace)
+    assert order.settled(trace, Trace())
+    order.rewrote(trace)
     order.reading(trace, torch.zeros(1))
     order.writing(trace)
     order.idle(trace)
