@@ -38,7 +38,9 @@ class Session:
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any]) -> None:  # noqa: ARG002  # it has one layout
         """DeepSpeed takes the default process group as it finds it."""
-        deepspeed.ops.__compatible_ops__ = {}  # its own shared-memory collectives would be compiled first
+        deepspeed.ops.__compatible_ops__ = {
+            "deepspeed_shm_comm": False
+        }  # its own shared-memory collectives would be compiled first
         deepspeed.utils.logger.setLevel("ERROR")
         deepspeed.init_distributed("gloo", verbose=False)
         self._group = group
