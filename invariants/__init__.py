@@ -18,6 +18,7 @@ from invariants.evidence import (
     Wanted,
 )
 from invariants.law import Family, Judgement, Law, Violation, judge
+from invariants.rounding import norm_rounding
 from invariants.rows import ROWS
 
 __all__ = [
@@ -45,4 +46,5 @@ __all__ = [
     "broken",
     "find",
     "judge",
+    "norm_rounding",
 ]

@@ -21,6 +21,8 @@ def required(description: Description, world_sizes: Collection[int], pool_size: 
     """The features without which a run says nothing, for this implementation at these world sizes."""
     offers, several = set(description.offers), max(world_sizes) > 1
     flat = "flat_padded" in description.layouts
+    trained = {"forward", "backward", "step"} <= offers
+    resharded = {"save", "load"} <= offers and len(set(world_sizes)) > 1 and not description.needs_default_group
     wanted = {
         "padding": several,
         "padding-only-rank": several,
@@ -40,7 +42,10 @@ def required(description: Description, world_sizes: Collection[int], pool_size: 
         "asynchronous": {"prefetch", "wait"} <= offers,
         "update": "update" in offers,
         "reduction": "reduce" in offers,
-        "reshard": {"save", "load"} <= offers and len(set(world_sizes)) > 1 and not description.needs_default_group,
+        "reshard": resharded,
+        "training": trained,
+        "clipping": trained and "clip" in offers,
+        "training-resumed": trained and resharded,
     }
     return frozenset(name for name, needed in wanted.items() if needed)
 
@@ -63,6 +68,12 @@ def _padding_only_rank(case: Case) -> bool:
     """Some rank owns nothing of a parameter that is not empty."""
     layouts = (layout_of(case.layout, parameter.shape, case.world_size) for parameter in case.parameters)
     return any(layout.numel and not layout.owned(layout.world_size - 1) for layout in layouts)
+
+
+def _training_resumed(case: Case) -> bool:
+    """A step, a load at another world size, and another step there."""
+    steps = [operation.group for operation in case.program if operation.kind == "step"]
+    return len(set(steps)) > 1
 
 
 def _several_buckets(case: Case) -> bool:
@@ -96,5 +107,8 @@ FEATURES: Mapping[str, Callable[[Case], bool]] = {
     "release": _performs("release"),
     "held-result": _performs("use"),
     "reduction": _performs("reduce"),
+    "training": _performs("backward"),
+    "clipping": _performs("clip"),
+    "training-resumed": _training_resumed,
     "reshard": lambda case: any(o.kind == "load" and o.group != "main" for o in case.program),
 }

@@ -50,7 +50,8 @@ class Session(Protocol):
     """The stateful form. Only `register` and `gather` are required; the rest is offered by being there.
 
     Looked at beside the methods: `read(path)`, the whole parameters in a saved file by id; `scalars`, a mapping of
-    0-dim state that `save` writes and `load` restores; `counters`, a mapping of what the last `reduce` counted;
+    0-dim state that `save` writes and `load` restores, numbers and 0-dim tensors, each as it was (where the mapping can
+    be written to, the harness puts some of its own in); `counters`, a mapping of what the last `reduce` counted;
     `profile()`, a context manager that gives a list, filled with a record of each operation when it ends.
     """
 
