@@ -13,12 +13,13 @@ def norm_rounding(subjects: Iterable[Subject], world_size: int) -> float:
     """The largest relative error of a norm that is computed without a mistake.
 
     An implementation may square and add in float32, one rounding an element (half of it left by the square root, so
-    this is generous), and hold the norm of each parameter, of each rank and of all in the gradient's dtype, one
-    rounding each. The unit roundoff of a float is 1 / exact_bound. Never above a quarter: no mistake with a factor
-    passes, however narrow the dtype.
+    this is generous), and hold the norm of each parameter, of each rank and of all in the gradient's dtype (autograd's
+    has the parameter's), one rounding each. The unit roundoff of a float is 1 / exact_bound. Never above a quarter: no
+    mistake with a factor passes, however narrow the dtype.
     """
     known = tuple(subjects)
-    floats = [dtype for dtype in (s.grad_dtype or s.dtype for s in known) if DTYPES[dtype].kind == "float"]
+    dtypes = {dtype for s in known for dtype in (s.dtype, s.grad_dtype or s.dtype)}
+    floats = [dtype for dtype in dtypes if DTYPES[dtype].kind == "float"]
     coarsest = min((exact_bound(dtype) for dtype in floats), default=exact_bound("float32"))
     elements = sum(prod(subject.shape) for subject in known)
     return min(elements / exact_bound("float32") + (len(known) + world_size + 1) / coarsest, 0.25)

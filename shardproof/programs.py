@@ -63,11 +63,12 @@ _ROWS: tuple[tuple[str, tuple[Target, ...]], ...] = (
     ("forward, backward, step, gather T", ("all", "last")),
     ("forward, backward, norm, clip, norm, step, gather T", ("all",)),
     ("forward, backward, clip far, step, forward, backward, step, gather T", ("all",)),
-    ("gather T, forward, backward, step, gather T, release T", ("all", "first")),
-    ("reduce T, step, gather T", ("all", "last")),
+    ("gather T, forward, backward, step, gather T, release T", ("all",)),
+    ("accumulate T, forward, backward, norm, step, gather T", ("all",)),
+    ("reduce T, step, gather T", ("all",)),
     ("reduce T, clip, norm, step, gather all", ("all",)),
     ("forward, backward, step, save, load, forward, backward, step, gather T", ("all",)),
-    ("forward, backward, step, save, load elsewhere, gather T, forward, backward, step, gather T", ("all", "last")),
+    ("forward, backward, step, save, load elsewhere, gather T, forward, backward, step, gather T", ("all",)),
 )
 
 # Operations on given gradients happen where the parameters were registered, training wherever they are.

@@ -152,8 +152,8 @@ def clipped(
 
 
 def _scaled(one: Numbers, scale: float, relative: float, subject: Subject) -> Numbers:
-    """Three roundings more: the scale, the product, and back to the gradient's dtype."""
-    unit = 1 / exact_bound(subject.grad_dtype or subject.dtype)
+    """Three roundings more: the scale, the product, and back to the gradient's dtype (autograd's: the parameter's)."""
+    unit = 1 / min(exact_bound(subject.grad_dtype or subject.dtype), exact_bound(subject.dtype))
     off = scale * (one.error * (1 + relative) + _largest(abs(one.values)) * (relative + 6 * unit))
     return Numbers(one.values * scale, 0.0, off)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -128,7 +129,7 @@ class ClipsByLocalNorm(Trained):
 
         def measured(self, norm: float) -> float:  # noqa: ARG002  # the one that should be taken
             """Not added up over ranks."""
-            return float(sum(self.squares(self.entries[id], shard) for id, shard in self.reduced.items())) ** 0.5
+            return math.sqrt(sum(float(self.squares(self.entries[id], shard)) for id, shard in self.reduced.items()))
 
 
 class StepForgetsClip(Trained):
@@ -260,13 +261,13 @@ class MasterNotLoaded(Trained):
 
 
 class PaddingRankStartsOver(Trained):
-    """C4: a rank that stores only padding loads no optimizer state, and counts its steps from 0."""
+    """C4: a rank that stores only padding of a parameter loads no optimizer state, and counts its steps from 0."""
 
     class Session(Trained.Session):
-        """Right where every rank owns some of anything."""
+        """Right where every rank owns some of everything."""
 
         def load(self, path: str) -> None:
             """Parameters only."""
             super().load(path)
-            if not any(self.owned(entry) for entry in self.entries.values()):
+            if not all(self.owned(entry) for entry in self.entries.values()):
                 self.scalars = dict.fromkeys(self.scalars, 0)
