@@ -1,6 +1,6 @@
 """What one case costs: ours against PyTorch's own multi-process test classes and against the bare pooled program.
 
-python -m benchmarks harness
+python -m benchmarks.harness
 """
 
 from __future__ import annotations

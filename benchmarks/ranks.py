@@ -1,6 +1,6 @@
 """What a run on the pool costs: an empty entry, one all-gather, and the same all-gather inside one run.
 
-    python benchmarks/ranks.py [--device cuda] [--runs 500]
+    python -m benchmarks.ranks [--device cuda] [--runs 500]
 
 Prints medians in microseconds and, beside each, the lowest tenth, which a busy machine disturbs less.
 """

@@ -11,7 +11,6 @@ from gpu_impl.errors import CheckpointError, CollectiveError, RefusedError, Regi
 from gpu_impl.gathering import Handle
 from gpu_impl.parameters import Spec
 from gpu_impl.profile import Record
-from gpu_impl.seam import all_gather
 from gpu_impl.session import Session
 
 promises = (
@@ -39,7 +38,6 @@ __all__ = [
     "Spec",
     "UnknownParameterError",
     "alignments",
-    "all_gather",
     "layout",
     "layouts",
     "promises",

@@ -99,8 +99,8 @@ def land(state: State, parameter: Parameter) -> None:
     except BaseException:
         _unload(state, flight.cargo)
         raise
+    state.order.wrote(*(buffer.trace for _, buffer in flight.cargo))
     for passenger, buffer in flight.cargo:
-        state.order.wrote(buffer.trace)
         state.order.reading(passenger.trace, passenger.shard)
         passenger.buffer, passenger.valid = buffer, True
 
@@ -195,9 +195,9 @@ def _writable(state: State, parameter: Parameter) -> Buffer:
 
 def _depart(state: State, cargo: Cargo) -> None:
     """Start the collective that fills these buffers."""
-    for parameter, buffer in cargo:
+    for parameter, _ in cargo:
         state.order.reading(parameter.trace, parameter.shard)
-        state.order.writing(buffer.trace)
+    state.order.writing(*(buffer.trace for _, buffer in cargo))
     moved = [(parameter, buffer) for parameter, buffer in cargo if parameter.numel]
     receives = as_one_dtype([buffer.receive for _, buffer in moved])
     sends = as_one_dtype([parameter.send for parameter, _ in moved])

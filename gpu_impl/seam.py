@@ -13,15 +13,16 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import AllgatherOptions
-from torch.distributed.distributed_c10d import _coalescing_manager
 
 from gpu_impl.errors import CollectiveError
 
 _NEW = hasattr(dist, "all_gather_single")
-_all_gather = dist.all_gather_single if _NEW else dist.all_gather_into_tensor
-_gather_at_once: Any = dist.ProcessGroup.all_gather_single if _NEW else dist.ProcessGroup._allgather_base
-_AT_ONCE = AllgatherOptions()
-_AT_ONCE.asyncOp = False
+_gather_directly: Any = dist.ProcessGroup.all_gather_single if _NEW else dist.ProcessGroup._allgather_base
+_gather_coalesced: Any = (
+    dist.ProcessGroup.all_gather_single_coalesced if _NEW else dist.ProcessGroup.allgather_into_tensor_coalesced
+)
+_AT_ONCE, _AHEAD = AllgatherOptions(), AllgatherOptions()
+_AT_ONCE.asyncOp, _AHEAD.asyncOp = False, True
 _reduce_scatter = dist.reduce_scatter_single if _NEW else dist.reduce_scatter_tensor
 
 # A receive buffer of W*p elements and the send buffer of p elements that each rank contributes.
@@ -41,10 +42,8 @@ def all_gather(receive: torch.Tensor, send: torch.Tensor, group: dist.ProcessGro
     The group's own method: what the public function looks for before it (tracing, a coalescing context) costs more
     host time than launching the collective, and is not the case here.
     """
-    if send.is_complex():  # backends know none: pairs of reals
-        receive, send = torch.view_as_real(receive), torch.view_as_real(send)
     try:
-        work = _gather_at_once(group, receive, send, _AT_ONCE)
+        work = _gather_directly(group, *_as_reals((receive, send)), _AT_ONCE)
         if work is not None:  # NCCL has put it in the stream's order already
             work.wait()
     except RuntimeError as error:
@@ -57,16 +56,21 @@ def start_all_gather(pairs: Sequence[Pair], group: dist.ProcessGroup) -> Work:
     gloo concatenates the operands of a coalesced collective, and so would convert them to a common dtype.
     """
     try:
-        if len(pairs) == 1:
-            work: Work = _all_gather(*pairs[0], group=group, async_op=True)
-            return work
-        with _coalescing_manager(group, async_ops=True) as works:
-            for receive, send in pairs:
-                _all_gather(receive, send, group=group)
+        receives, sends = map(list, zip(*map(_as_reals, pairs), strict=True))
+        work: Work = (
+            _gather_directly(group, receives[0], sends[0], _AHEAD)
+            if len(pairs) == 1
+            else _gather_coalesced(group, receives, sends, _AHEAD)
+        )
     except RuntimeError as error:
         raise _failed("all-gather", [send for _, send in pairs], group, error) from error
-    coalesced: Work = works
-    return coalesced
+    return work
+
+
+def _as_reals(pair: Pair) -> Pair:
+    """Complex numbers, which backends do not know, as pairs of reals."""
+    receive, send = pair
+    return (torch.view_as_real(receive), torch.view_as_real(send)) if send.is_complex() else pair
 
 
 def finish_all_gather(work: Work, pairs: Sequence[Pair], group: dist.ProcessGroup) -> None:

@@ -6,7 +6,7 @@ CPU everything happens in program order and `ProgramOrder` has nothing to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -50,10 +50,10 @@ class Order(Protocol):
     def rewrote(self, trace: Trace) -> None:
         """After it overwrote memory that is settled: what others wait for is the stream itself from now on."""
 
-    def writing(self, trace: Trace) -> None:
+    def writing(self, *traces: Trace) -> None:
         """Before it overwrites: let every reader finish first."""
 
-    def wrote(self, trace: Trace) -> None:
+    def wrote(self, *traces: Trace) -> None:
         """After it overwrote."""
 
     def reading(self, trace: Trace, memory: torch.Tensor) -> None:
@@ -76,10 +76,10 @@ class ProgramOrder:
     def rewrote(self, trace: Trace) -> None:
         """Nothing to tell."""
 
-    def writing(self, trace: Trace) -> None:
+    def writing(self, *traces: Trace) -> None:
         """Nothing to wait for."""
 
-    def wrote(self, trace: Trace) -> None:
+    def wrote(self, *traces: Trace) -> None:
         """Nothing to tell."""
 
     def reading(self, trace: Trace, memory: torch.Tensor) -> None:
@@ -116,18 +116,22 @@ class StreamOrder:
         """No event: should another stream ever read, it waits for all that this one has queued by then."""
         trace.ready = trace.readers[0]
 
-    def writing(self, trace: Trace) -> None:
-        """The current stream waits for every other reader's queue as it is now."""
+    def writing(self, *traces: Trace) -> None:
+        """The current stream waits for every other reader's queue as it is now, once for all traces."""
         here = self._here()
-        self._finish(trace, [reader for reader in trace.readers if reader is not here])
-        for event in trace.free:
+        readers = {id(reader): reader for trace in traces for reader in trace.readers if reader is not here}
+        free = {id(event): event for trace in traces for event in trace.free}
+        for event in (*free.values(), *self._events(readers.values())):
             self._follow(here, event)
-        trace.free.clear()
+        for trace in traces:
+            trace.free.clear()
 
-    def wrote(self, trace: Trace) -> None:
+    def wrote(self, *traces: Trace) -> None:
         """The current stream is the writer, and may go on reading."""
         here = self._here()
-        trace.ready, trace.readers = replace(here, event=here.stream.record_event()), [here]
+        ready = replace(here, event=here.stream.record_event())
+        for trace in traces:
+            trace.ready, trace.readers = ready, [here]
 
     def reading(self, trace: Trace, memory: torch.Tensor) -> None:
         """A stream's first read waits for the writer and keeps the allocator from recycling the memory too early."""
@@ -139,7 +143,7 @@ class StreamOrder:
 
     def idle(self, trace: Trace) -> None:
         """Turn readers into events."""
-        self._finish(trace, trace.readers)
+        trace.free.extend(self._events(trace.readers))
         trace.readers.clear()
 
     def aside(self) -> AbstractContextManager[object]:
@@ -155,12 +159,12 @@ class StreamOrder:
             point = self._seen[key] = Point(stream, torch.cuda.is_current_stream_capturing())
         return point
 
-    def _finish(self, trace: Trace, readers: Sequence[Point]) -> None:
+    def _events(self, readers: Iterable[Point]) -> list[Point]:
         """Events after what these readers have queued until now."""
         captured = torch.cuda.is_current_stream_capturing()
-        trace.free.extend(
+        return [
             replace(reader, event=reader.stream.record_event()) for reader in readers if reader.captured == captured
-        )
+        ]
 
     def _follow(self, here: Point, point: Point | None) -> None:
         """The current stream goes on after the point."""

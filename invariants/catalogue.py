@@ -20,6 +20,8 @@ from invariants.gather import (
 from invariants.law import Law
 from invariants.layout import (
     boundaries_divisible,
+    buckets_divisible,
+    buckets_tile,
     empty_shard_legal,
     logical_size_carried,
     order_kept,
@@ -72,6 +74,8 @@ LAWS: tuple[Law[Any], ...] = (
     owned_exactly_once.LAW,
     order_kept.LAW,
     boundaries_divisible.LAW,
+    buckets_tile.LAW,
+    buckets_divisible.LAW,
     empty_shard_legal.LAW,
     logical_size_carried.LAW,
     uniform_manifest.LAW,

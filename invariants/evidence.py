@@ -76,13 +76,26 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a parameter starts in a buffer of buckets, and where its bucket starts and ends there, in elements."""
+
+    start: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
-    """What the implementation says of its own layout for one parameter and rank. `runs` as in `reference.Run`."""
+    """What the implementation says of its own layout for one parameter and rank. `runs` as in `reference.Run`.
+
+    `place` is there only where parameters share a buffer of buckets.
+    """
 
     shard_numel: int
     padded_numel: int
     runs: tuple[Run, ...]
     logical_shape: tuple[int, ...]
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

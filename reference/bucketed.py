@@ -6,14 +6,13 @@ without those gaps: parameter after parameter. Nothing but `starts` translates b
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import lcm, prod
 from typing import ClassVar
 
 from reference import layout as laws
-from reference.arithmetic import Term, align_up, clamp, floor_div, min_
+from reference.arithmetic import Term, align_up, clamp, floor_div
 from reference.layout import checked_at_least, checked_below, checked_shape
 from reference.runs import Run, joined, normal
 
@@ -55,6 +54,8 @@ class Bucketed:
     """Where each parameter starts in the buffer."""
     edges: tuple[int, ...] = field(init=False)
     """Where the first bucket starts, and where each ends."""
+    numbers: tuple[int, ...] = field(init=False)
+    """The number of each parameter's bucket: the one that was open when it was laid out, elements or none."""
 
     kind: ClassVar[str] = "bucket"
 
@@ -67,9 +68,8 @@ class Bucketed:
             object.__setattr__(self, name, checked_at_least(name.replace("_", " "), getattr(self, name), 1))
         if self.bucket_numel is not None:
             object.__setattr__(self, "bucket_numel", checked_at_least("bucket numel", self.bucket_numel, 1))
-        starts, edges = _laid_out(self)
-        object.__setattr__(self, "starts", starts)
-        object.__setattr__(self, "edges", edges)
+        for name, value in zip(("starts", "edges", "numbers"), _laid_out(self), strict=True):
+            object.__setattr__(self, name, value)
 
     @property
     def numels(self) -> tuple[int, ...]:
@@ -118,9 +118,8 @@ class Bucketed:
 
     def bucket_of(self, index: int) -> tuple[int, int]:
         """Start and end of the bucket that parameter number `index` lies in."""
-        number = bisect_right(self.edges, self.starts[checked_below("parameter", index, len(self.shapes))])
-        # Only a parameter without elements can start where the buffer ends.
-        return self.edges[number - 1], self.edges[min_(number, len(self.edges) - 1)]
+        number = self.numbers[checked_below("parameter", index, len(self.shapes))]
+        return self.edges[number], self.edges[number + 1]
 
     def piece(self, index: int, rank: int) -> tuple[Run, ...]:
         """The part of parameter number `index` in the rank's storage, counted from the parameter's own start."""
@@ -140,7 +139,12 @@ class InBucket:
     index: int
 
     kind: ClassVar[str] = "bucket"
-    owes: ClassVar[frozenset[str]] = laws.OWED_BY_ALL | {laws.OWNED_EXACTLY_ONCE, laws.ORDER_KEPT}
+    owes: ClassVar[frozenset[str]] = laws.OWED_BY_ALL | {
+        laws.OWNED_EXACTLY_ONCE,
+        laws.ORDER_KEPT,
+        laws.BUCKETS_DIVISIBLE,
+        laws.BUCKETS_TILE,
+    }
 
     def __post_init__(self) -> None:
         """Check and keep a plain int."""
@@ -181,15 +185,16 @@ class InBucket:
         return tuple(replace(piece, local=0) for piece in self.buffer.piece(self.index, rank))
 
 
-def _laid_out(buffer: Bucketed) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The parameters' starts and the buckets' edges."""
+def _laid_out(buffer: Bucketed) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The parameters' starts, the buckets' edges, and each parameter's bucket."""
     divisor = lcm(buffer.world_size * buffer.alignment, buffer.bucket_alignment)
-    starts, edges, used = [], [0], 0
+    starts, edges, numbers, used = [], [0], [], 0
     for numel in buffer.numels:
         start = align_up(used, buffer.parameter_alignment)
         if buffer.bucket_numel is not None and used > edges[-1] and start + numel - edges[-1] > buffer.bucket_numel:
             edges.append(align_up(used, divisor))
             start = align_up(edges[-1], buffer.parameter_alignment)
         starts.append(start)
+        numbers.append(len(edges) - 1)
         used = start + numel
-    return tuple(starts), (*edges, align_up(used, divisor))
+    return tuple(starts), (*edges, align_up(used, divisor)), tuple(numbers)

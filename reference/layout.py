@@ -14,6 +14,8 @@ ORDER_KEPT = "order-kept"
 BOUNDARIES_DIVISIBLE = "boundaries-divisible"
 EMPTY_SHARD_LEGAL = "empty-shard-legal"
 LOGICAL_SIZE_CARRIED = "logical-size-carried"
+BUCKETS_DIVISIBLE = "buckets-divisible"
+BUCKETS_TILE = "buckets-tile"
 # Whatever its rounding, a layout stores no more than that asks for, leaves ranks empty where it says, has a true shape.
 OWED_BY_ALL = frozenset({PADDING_MINIMAL, EMPTY_SHARD_LEGAL, LOGICAL_SIZE_CARRIED})
 

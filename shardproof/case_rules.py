@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from math import prod
 
 from reference import DTYPES
-from shardproof.case import Case, Divergence, Parameter
+from shardproof.case import Case, Divergence, LayoutSpec, Parameter
 from shardproof.errors import UsageError
+from shardproof.layouts import FIELDS, NEEDS, USES, fits, least_dims
 from shardproof.program_rules import out_of_order
 
 MOST_RANKS = 1024
@@ -82,13 +83,36 @@ def _strides(parameter: Parameter, place: str) -> Iterator[Problem]:
 
 def _layout(case: Case) -> Iterator[Problem]:
     layout = case.layout
+    used, needed, plain = USES[layout.kind], NEEDS.get(layout.kind), LayoutSpec(layout.kind)
+    for name in FIELDS:
+        value = getattr(layout, name)
+        if name not in used and value != getattr(plain, name):
+            yield f".layout.{name}", str(value)[:60], f"nothing: {layout.kind} does not use it"
+        elif name == needed and not value:
+            yield f".layout.{name}", "none", f"a value: {layout.kind} needs it"
     for index, parameter in enumerate(case.parameters):
-        if layout.kind == "chunk" and layout.dim >= len(parameter.shape):
+        if len(parameter.shape) < least_dims(layout):
             yield f".parameters[{index}].shape", str(list(parameter.shape)), f"a dimension {layout.dim} to chunk"
-    if layout.group_size is not None and case.world_size % layout.group_size:
-        yield ".layout.group_size", str(layout.group_size), f"a divisor of the world size {case.world_size}"
+    for index, divergence in enumerate(case.divergences):
+        if isinstance(divergence.value, tuple) and len(divergence.value) < least_dims(layout):
+            yield f".divergences[{index}].value", str(list(divergence.value)), f"a dimension {layout.dim} to chunk"
+    yield from _layout_on_ranks(case)
+
+
+def _layout_on_ranks(case: Case) -> Iterator[Problem]:
+    layout = case.layout
     if layout.mesh is not None and prod(layout.mesh) != case.world_size:
         yield ".layout.mesh", str(list(layout.mesh)), f"a product of {case.world_size}"
+    for size in sorted({len(group.ranks) for group in case.groups}):
+        if layout.kind == "grouped" and not fits(layout, size):
+            yield ".layout.group_size", str(layout.group_size), f"a divisor of the world size {size}"
+        elif not fits(layout, size):
+            yield ".layout.mesh", str(list(layout.mesh or ())), f"{size} ranks in whole rows of tensor ranks"
+    ids = tuple(parameter.id for parameter in case.parameters)
+    for index, operation in enumerate(case.program):
+        # Where a parameter lies in a bucket depends on those before it.
+        if layout.kind == "bucket" and operation.kind in ("register", "load") and case.acted_on(operation) != ids:
+            yield f".program[{index}].parameters", f"{len(operation.parameters)} of {len(ids)}", "all of them, in order"
 
 
 def _moved(case: Case) -> Iterator[Problem]:
@@ -102,6 +126,7 @@ def _moved(case: Case) -> Iterator[Problem]:
 
 def _divergences(case: Case) -> Iterator[Problem]:
     ids = {parameter.id for parameter in case.parameters}
+    tied = {parameter.id for parameter in case.parameters if parameter.tied_to is not None}
     for index, divergence in enumerate(case.divergences):
         place = f".divergences[{index}]"
         if divergence.rank >= case.world_size:
@@ -109,6 +134,8 @@ def _divergences(case: Case) -> Iterator[Problem]:
         needs_parameter = divergence.kind not in ("order", "extra", "refuses")
         if divergence.parameter not in ids and (needs_parameter or divergence.parameter is not None):
             yield f"{place}.parameter", repr(divergence.parameter), "the id of a parameter"
+        if divergence.kind == "shard_numel" and divergence.parameter in tied:
+            yield f"{place}.parameter", repr(divergence.parameter), "one that is not tied: it has a shard of its own"
         expected = _wrong_value(divergence)
         if expected:
             yield f"{place}.value", repr(divergence.value)[:60], expected

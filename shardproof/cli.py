@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from shardproof.commands.bench import bench
 from shardproof.commands.check import check
 from shardproof.commands.faults import faults
 from shardproof.commands.impls import impls
@@ -44,7 +45,7 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for _command in (check, replay, laws, impls, faults, prove):
+for _command in (check, replay, laws, impls, faults, prove, bench):
     app.command()(_interruptible(_command))
 
 

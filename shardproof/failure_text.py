@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
 
-from invariants import Claim, RankStory, Step, Violation
-from reference import Layout, Run, owners
+from invariants import Claim, Place, RankStory, Step, Violation
+from reference import InBucket, Layout, Run, owners
 from shardproof.case import Case, LayoutSpec
 from shardproof.case_file import as_python
 from shardproof.failure import Failure
@@ -126,7 +126,8 @@ def _index_maps(failure: Failure) -> Iterator[str]:
     layout = subject.layouts.get(world_size)
     if layout is None:
         return
-    what = f"{subject.id!r} ({subject.dtype} {list(subject.shape)}), {_layout_words(failure.case.layout)}"
+    how = _layout_words(failure.case.layout) + _bucket_words(layout)
+    what = f"{subject.id!r} ({subject.dtype} {list(subject.shape)}), {how}"
     yield f"where the elements of {what} over {_count(world_size, 'rank')}, lie:"
     yield from _drawn(layout, first.offset, None)
     claimed = _claimed(seen, subject.id, layout)
@@ -135,6 +136,19 @@ def _index_maps(failure: Failure) -> Iterator[str]:
         around = owners(layout, first.offset or 0)[0][1] if inside else None
         yield "where the implementation says that they lie:"
         yield from _drawn(claimed, first.offset, around)
+    yield from _places(seen, subject.id, layout)
+
+
+def _places(seen: Sequence[Step], parameter: str, layout: Layout) -> Iterator[str]:
+    """Where ranks say that the parameter's bucket lies, where it is not what the model says."""
+    if not isinstance(layout, InBucket):
+        return
+    model = Place(layout.buffer.starts[layout.index], *layout.buffer.bucket_of(layout.index))
+    for step in seen:
+        claim = step.claims.get(parameter)
+        place = claim.place if claim is not None else None
+        if place is not None and place != model:
+            yield f"rank {step.rank} says: from {place.start} on in the bucket from {place.low} to {place.high}"
 
 
 def _drawn(layout: Layout, wrong: int | None, around: int | None) -> Iterator[str]:
@@ -160,7 +174,24 @@ def _layout_words(spec: LayoutSpec) -> str:
         return "flat padded" + (f" to multiples of {spec.alignment}" if spec.alignment != 1 else "")
     if spec.kind == "chunk":
         return f"chunked along dim {spec.dim}"
-    return spec.kind.replace("_", " ")
+    if spec.kind == "ragged":
+        return f"in whole units of {', '.join(map(str, spec.units))}"
+    if spec.kind == "grouped":
+        return f"flat padded inside groups of {_count(spec.group_size or 1, 'rank')}"
+    if spec.kind == "two_dimensional":
+        data, tensor = spec.mesh or (1, 1)
+        return f"chunked along dim {spec.dim} over {tensor} tensor and flat padded over {data} data ranks"
+    capped = f" of at most {spec.bucket_numel} elements" if spec.bucket_numel else ""
+    return f"in flat buckets{capped}"
+
+
+def _bucket_words(layout: Layout) -> str:
+    """Where in its buffer the parameter lies; empty where it has one to itself."""
+    if not isinstance(layout, InBucket):
+        return ""
+    low, high = layout.buffer.bucket_of(layout.index)
+    start, buckets = layout.buffer.starts[layout.index], len(layout.buffer.edges) - 1
+    return f", from {start} on in the bucket from {low} to {high}, one of {buckets}"
 
 
 # What each rank did. Ranks that did the same are told of once.

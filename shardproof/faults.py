@@ -11,11 +11,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import inf
 from multiprocessing import get_context
 from multiprocessing.util import Finalize
 from statistics import median
 
+from shardproof.always import EVERY, always
 from shardproof.case import Case
 from shardproof.case_file import encode
 from shardproof.engine import Engine, Verdict
@@ -85,7 +87,17 @@ class Draws:
     kept: dict[tuple[object, int], list[Case]] = field(default_factory=dict)
 
     def cases(self, engine: Engine, seed: int) -> Iterator[Case]:
-        """As many as the budget allows, for what the engine has under test."""
+        """As many as the budget allows for what the engine has under test, and those always tried between them."""
+        return islice(self._with_always(engine, seed), self.budget.examples)
+
+    def _with_always(self, engine: Engine, seed: int) -> Iterator[Case]:
+        between = iter(always(engine.description, WORLD_SIZES))
+        for number, case in enumerate(self._drawn(engine, seed), start=1):
+            if number % EVERY == 0:
+                yield from islice(between, 1)
+            yield case
+
+    def _drawn(self, engine: Engine, seed: int) -> Iterator[Case]:
         said = engine.description
         key = (said.form, said.offers, said.layouts, said.alignments), seed
         kept = self.kept.setdefault(key, [])
@@ -159,7 +171,7 @@ def _smallest(engine: Engine, fault: FaultModel, found: Verdict, seconds: float)
         verdict = engine.judge(case, twice=quarry.twice, only=fault.laws)
         return verdict if verdict.broken else None
 
-    simplify(quarry, WORLD_SIZES, smaller, seconds)
+    simplify(quarry, WORLD_SIZES, engine.description.layouts, smaller, seconds)
     return quarry.smallest
 
 

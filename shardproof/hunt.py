@@ -71,7 +71,11 @@ class Quarry:
 
 
 def simplify(
-    quarry: Quarry, world_sizes: Collection[int], judge: Callable[[Quarry, Case], Verdict | None], seconds: float
+    quarry: Quarry,
+    world_sizes: Collection[int],
+    layouts: Collection[str],
+    judge: Callable[[Quarry, Case], Verdict | None],
+    seconds: float,
 ) -> None:
     """Step by step from the smallest case so far, until no single step leads to a simpler one or time is up.
 
@@ -80,7 +84,7 @@ def simplify(
     left = True
     while left:
         left = False
-        for case in simpler(quarry.smallest.case, world_sizes):
+        for case in simpler(quarry.smallest.case, world_sizes, layouts):
             if time.perf_counter() - quarry.began > seconds:
                 return
             if quarry.still_broken(case, judge):

@@ -20,7 +20,7 @@ from shardproof import training_oracle
 from shardproof.backends import CARRIES, REDUCES
 from shardproof.case import Case, Divergence, Operation, Parameter
 from shardproof.contents import REGISTERED, full_bits, grad_dtype, gradient, in_model, learning_rate, with_gradient
-from shardproof.layouts import layout_of
+from shardproof.layouts import layouts_of
 from shardproof.training_oracle import Numbers, Summed, rounded
 from shardproof.values import as_bytes
 
@@ -30,12 +30,13 @@ Answer = tuple[str, str, str]
 def subjects(case: Case) -> dict[str, Subject]:
     """Every parameter with the model's layout at every world size that the program uses."""
     sizes = {len(case.group(operation.group).ranks) for operation in case.program} | {case.world_size}
+    layouts = {size: layouts_of(case.layout, case.parameters, size) for size in sizes}
     return {
         p.id: Subject(
             id=p.id,
             shape=p.shape,
             dtype=p.dtype,
-            layouts={size: layout_of(case.layout, p.shape, size) for size in sizes},
+            layouts={size: layouts[size][p.id] for size in sizes},
             frozen=p.frozen,
             tied_to=p.tied_to,
             grad_dtype=grad_dtype(p),
@@ -68,7 +69,8 @@ def wanted(case: Case, policy: Sequence[str] | None, backend: str) -> Answer:
             return "refuse", reason, ""
     if policy is not None:
         return policy[0], policy[1], policy[2]
-    return "accept", "flat padded, every numel and stride is accepted where nothing else is said", ""
+    kind = case.layout.kind.replace("_", " ")
+    return "accept", f"{kind}, every numel and stride is accepted where nothing else is said", ""
 
 
 def _differs(case: Case, divergence: Divergence) -> str:
@@ -196,10 +198,11 @@ def _reduce(model: _Model, index: int, operation: Operation) -> Expected:
     per_rank: list[dict[str, bytes]] = [{} for _ in range(size)]
     unspecified = ""
     model.reduced = {}
+    layouts = layouts_of(case.layout, case.parameters, size)
     for parameter in with_gradient(case, operation):
         rounds = [*model.pending.pop(parameter.id, []), index]
         totals = [_total(case, parameter, rounds, rank) for rank in range(size)]
-        shards = reduce_scatter(totals, layout_of(case.layout, parameter.shape, size), operation.reduction)
+        shards = reduce_scatter(totals, layouts[parameter.id], operation.reduction)
         total = sum_of(totals) // (size if operation.reduction == "mean" else 1)
         model.reduced[parameter.id] = Numbers(total.astype(np.float64))
         for rank, shard in enumerate(shards):
@@ -247,6 +250,7 @@ def _backward(model: _Model, index: int, operation: Operation) -> Expected:  # n
     case, size = model.case, model.size(operation)
     model.reduced, unspecified = {}, "" if any(map(trained, case.parameters)) else "no parameter can be trained"
     per_rank: list[dict[str, bytes]] = [{} for _ in range(size)]
+    layouts = layouts_of(case.layout, case.parameters, size)
     for parameter in filter(trained, case.parameters):
         rounds = model.pending.pop(parameter.id, []) if operation.group == "main" else []
         if (rounds and grad_dtype(parameter) != parameter.dtype) or parameter.dtype not in REDUCES[model.backend]:
@@ -259,7 +263,7 @@ def _backward(model: _Model, index: int, operation: Operation) -> Expected:  # n
             rounds=len(rounds),
         )
         total = model.reduced[parameter.id] = training_oracle.gradient(part, size, model.input)
-        for rank, shard in enumerate(partition(total.values, layout_of(case.layout, parameter.shape, size))):
+        for rank, shard in enumerate(partition(total.values, layouts[parameter.id])):
             if total.known:
                 per_rank[rank][parameter.id] = as_bytes(rounded(shard, parameter.dtype))
     return Expected(

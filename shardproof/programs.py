@@ -47,6 +47,7 @@ _ROWS: tuple[tuple[str, tuple[Target, ...]], ...] = (
     ("prefetch T, wait all, use all", ("reversed",)),
     ("prefetch first, gather rest, wait first, use all", ("all",)),
     ("prefetch first, prefetch rest, wait rest, wait first", ("all",)),
+    ("prefetch first, prefetch rest, wait T", ("all", "reversed")),
     ("prefetch T, wait T, release T", ("all", "first")),
     ("update T, prefetch T, wait T", ("all", "last")),
     ("reduce T", ("all", "first", "reversed")),

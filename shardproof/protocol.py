@@ -3,7 +3,8 @@
 Two forms:
 
 - functions: `shard(full, rank, world_size) -> Tensor` and `gather(shard, shape, group) -> Tensor`, and optionally
-  any of `layout(shape, rank, world_size)`, `reduce(grad, group) -> Tensor` (this rank's shard of the sum).
+  any of `layout(shape, rank, world_size)`, `reduce(grad, group) -> Tensor` (this rank's shard of the sum). What a
+  layout other than flat padded depends on comes to `shard` and `layout` by name (see write-an-implementation.md).
 - session: an attribute `Session`, a class whose instances live for one case on one rank; see `Session` below.
   The optional module-level functions `shard` and `layout` are taken from the implementation itself.
 
@@ -56,7 +57,11 @@ class Session(Protocol):
     """
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any]) -> None:
-        """`layout` is the case's layout as a plain mapping: kind, alignment, dim, ..."""
+        """`layout` is the case's layout as a plain mapping, for this group's world size: kind, alignment, dim, ...
+
+        Where parameters share buckets, those of one dtype that are registered together, tied ones once, lie in one
+        buffer in their order.
+        """
 
     def register(self, specs: Sequence[Spec]) -> None:
         """Take the parameters, or raise on every rank."""

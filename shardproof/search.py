@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 from invariants import Law
+from shardproof.always import EVERY, always
 from shardproof.case import Case
 from shardproof.case_file import encode
 from shardproof.deviations import Deviation
@@ -99,6 +100,7 @@ class _Run:
     findings: dict[str, Finding] = field(default_factory=dict)
     # Digests of the cases drawn so far; for every broken law that is not reported yet, the smallest verdict.
     seen: set[bytes] = field(default_factory=set)
+    always: list[Case] = field(init=False)
     pending: dict[str, Verdict] = field(default_factory=dict)
     shrink_cases: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: {"hunting": 0.0, "shrinking": 0.0, "replaying": 0.0})
@@ -107,6 +109,7 @@ class _Run:
     def __post_init__(self) -> None:
         laws = [law for law in self.judge.laws() if not self.plan.only or law.slug in self.plan.only]
         self.tally = Tally(laws, self.plan.deviations, self.plan.device)
+        self.always = list(reversed(always(self.judge.description, self.plan.world_sizes)))
 
     def run(self) -> RunResult:
         plan = self.plan
@@ -149,6 +152,7 @@ class _Run:
         hunts = 0
         while self._hunt(self.plan.seed + hunts):
             hunts += 1
+        self._report_pending()
 
     def _hunt(self, seed: int) -> bool:
         """Draw until one more law is broken and make its case smaller. Whether there was one."""
@@ -176,7 +180,8 @@ class _Run:
             self._report(quarry)
 
     def _simplify(self, quarry: Quarry) -> None:
-        simplify(quarry, self.plan.world_sizes, self._smaller, self.plan.budget.shrink_seconds)
+        layouts = self.judge.description.layouts
+        simplify(quarry, self.plan.world_sizes, layouts, self._smaller, self.plan.budget.shrink_seconds)
 
     def _enough(self) -> bool:
         spent = time.perf_counter() - self.began - self.seconds["shrinking"] - self.seconds["replaying"]
@@ -199,6 +204,10 @@ class _Run:
         if digest in self.seen:
             return None
         self.seen.add(digest)
+        if self.always and len(self.seen) % EVERY == 0:
+            self._judged(self.always.pop())
+            if self._enough():
+                raise Enough
         verdict = self._judged(case)
         return next(((law, verdict) for law in self.tally.results if self.pending.get(law) is verdict), None)
 

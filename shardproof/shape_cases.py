@@ -7,27 +7,34 @@ with the same remainders.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardproof.case import Case, Group, LayoutSpec, Operation, Parameter
+from shardproof.layouts import least_dims
 from shardproof.model_shapes import ModelParameter, ShapeSet, reduced
 
 if TYPE_CHECKING:
     from shardproof.engine import Description
 
+_SMALL_BUCKET = 64
 _MOVES = ("register", "gather", "update", "gather", "release", "gather")
 
 
 def shape_cases(shapes: ShapeSet, description: Description, world_sizes: Sequence[int]) -> Iterator[Case]:
     """First every layout at true size, then the same parameters small, with data."""
-    specs = list(_layouts(description))
     offers = {*description.offers, "register"}
     for world_size in world_sizes:
-        for spec in specs:
-            fitting = [p for p in shapes.parameters if spec.kind != "chunk" or len(p.shape) > spec.dim]
+        for spec in _layouts(description, world_size):
+            fitting = [p for p in shapes.parameters if len(p.shape) >= least_dims(spec)]
             if "layout" in offers:
                 yield _case(fitting, spec, world_size, ("layout",), small=False)
-            yield _case(fitting, spec, world_size, [kind for kind in _MOVES if kind in offers], small=True)
+            yield _case(fitting, _small(spec), world_size, [kind for kind in _MOVES if kind in offers], small=True)
+
+
+def _small(spec: LayoutSpec) -> LayoutSpec:
+    """The layout of small parameters: a cap that they reach."""
+    return replace(spec, bucket_numel=_SMALL_BUCKET) if spec.kind == "bucket" else spec
 
 
 def _case(
@@ -43,10 +50,19 @@ def _case(
     )
 
 
-def _layouts(description: Description) -> Iterator[LayoutSpec]:
-    """The layouts that training systems use for real parameters: the smallest and the largest alignment, each dim."""
-    if "flat_padded" in description.layouts:
-        for alignment in sorted({min(description.alignments), max(description.alignments)}):
-            yield LayoutSpec(alignment=alignment)
-    if "chunk" in description.layouts:
-        yield from (LayoutSpec(kind="chunk", dim=dim) for dim in (0, 1))
+def _layouts(description: Description, world_size: int) -> Iterator[LayoutSpec]:
+    """The layouts that training systems use for real parameters: the smallest and the largest alignment, each dim.
+
+    Buckets are Megatron-Core's defaults; half of the ranks hold a replica, or are tensor ranks, where there are halves.
+    """
+    alignments = sorted({min(description.alignments), max(description.alignments)})
+    half = world_size // 2 if world_size % 2 == 0 else world_size
+    specs = [
+        *(LayoutSpec(alignment=alignment) for alignment in alignments),
+        *(LayoutSpec("chunk", dim=dim) for dim in (0, 1)),
+        LayoutSpec("bucket", alignments[0], 0, 40_000_000, 64, 128),
+        LayoutSpec("ragged", units=(128,)),
+        LayoutSpec("grouped", alignments[0], group_size=half),
+        *(LayoutSpec("two_dimensional", alignments[0], dim, mesh=(world_size // half, half)) for dim in (0, 1)),
+    ]
+    yield from (spec for spec in specs if spec.kind in description.layouts)

@@ -13,6 +13,7 @@ from reference import DTYPES
 from shardproof.case import Case, Divergence, Group, LayoutSpec, Parameter
 from shardproof.case_rules import check
 from shardproof.errors import UsageError
+from shardproof.layouts import FIELDS, KINDS, NEEDS
 
 
 def size(case: Case) -> tuple[int, ...]:
@@ -22,10 +23,11 @@ def size(case: Case) -> tuple[int, ...]:
         len(case.parameters),
         len(case.divergences) + len(case.delays) + len(case.groups),
         sum(len(group.ranks) for group in case.groups),
-        sum(parameter.numel for parameter in case.parameters),
+        # No element is odder than one.
+        sum(parameter.numel or 2 for parameter in case.parameters),
         sum(_oddity(parameter) for parameter in case.parameters),
         sum(bool(o.parameters) + (o.group != "main") + (o.reduction != "sum") for o in case.program),
-        case.layout.alignment + 2 * case.layout.dim + (case.layout.kind != "flat_padded"),
+        _layout_oddity(case.layout),
         sum(parameter.storage_offset + sum(parameter.strides or ()) for parameter in case.parameters),
         sum(group.ranks[0] for group in case.groups) + case.seed,
     )
@@ -36,9 +38,17 @@ def _oddity(p: Parameter) -> int:
     return sum(map(bool, (*fields, p.comm_dtype, p.storage_offset))) + abs(len(p.shape) - 1)
 
 
-def simpler(case: Case, world_sizes: Collection[int]) -> Iterator[Case]:
-    """Valid cases that are simpler by one step, the largest steps first."""
+def _layout_oddity(spec: LayoutSpec) -> int:
+    rounding = spec.alignment + spec.parameter_alignment + spec.bucket_alignment + (spec.bucket_numel or 0)
+    cut = 2 * spec.dim + sum(spec.units) + len(spec.units) + (spec.group_size or 0) + (spec.mesh or (0, 0))[1]
+    return rounding + cut + (spec.kind != "flat_padded")
+
+
+def simpler(case: Case, world_sizes: Collection[int], layouts: Collection[str] = KINDS) -> Iterator[Case]:
+    """Valid cases that are simpler by one step, the largest steps first, with layouts of these kinds only."""
     for candidate in _steps(case, world_sizes):
+        if candidate.layout.kind not in layouts:
+            continue
         if size(candidate) < size(case) and _valid(candidate):
             yield candidate
 
@@ -61,10 +71,10 @@ def _steps(case: Case, world_sizes: Collection[int]) -> Iterator[Case]:
         yield from (replace(case, **{name: items[:at] + items[at + 1 :]}) for at in range(len(items)))
     yield from _fewer_ranks(case, world_sizes)
     yield from _other_shapes(case)
+    # What only parameters that are alike show is lost where one of them changes.
+    yield replace(case, parameters=tuple(replace(p, shape=(1,), strides=None) for p in case.parameters))
     yield replace(case, seed=0)
-    yield replace(case, layout=LayoutSpec())
-    yield replace(case, layout=replace(case.layout, alignment=1))
-    yield replace(case, layout=replace(case.layout, dim=0))
+    yield from (replace(case, layout=layout) for layout in _other_layouts(case.layout, case.world_size))
     for at, parameter in enumerate(case.parameters):
         for other in _parameter(parameter):
             yield replace(case, parameters=(*case.parameters[:at], other, *case.parameters[at + 1 :]))
@@ -136,12 +146,45 @@ def _fewer_ranks(case: Case, world_sizes: Collection[int]) -> Iterator[Case]:
         for ranks in [tuple(range(number)) for number in sorted(world_sizes) if number <= now]:
             groups = (*case.groups[:at], Group(group.name, ranks), *case.groups[at + 1 :])
             last = len(ranks) - 1 if group.name == "main" else case.world_size - 1
-            yield replace(
+            fewer = replace(
                 case,
                 groups=groups,
                 divergences=tuple(_at_most(divergence, last) for divergence in case.divergences),
                 delays=tuple(replace(delay, rank=min(delay.rank, last)) for delay in case.delays),
             )
+            yield from (replace(fewer, layout=layout) for layout in _on_ranks(case.layout, last + 1))
+
+
+def _on_ranks(spec: LayoutSpec, world_size: int) -> Iterator[LayoutSpec]:
+    """The layout on so many ranks: the same, or in every way that they can be grouped."""
+    if spec.kind == "grouped":
+        yield from (replace(spec, group_size=size) for size in range(1, world_size + 1) if world_size % size == 0)
+    elif spec.kind == "two_dimensional":
+        sizes = (size for size in range(1, world_size + 1) if world_size % size == 0)
+        yield from (replace(spec, mesh=(world_size // size, size)) for size in sizes)
+    else:
+        yield spec
+
+
+def _other_layouts(spec: LayoutSpec, world_size: int) -> Iterator[LayoutSpec]:
+    """Flat padded, then one field plainer."""
+    yield LayoutSpec()
+    yield from _on_ranks(spec, world_size)
+    plain = LayoutSpec(spec.kind)
+    if spec.kind in NEEDS:
+        plain = replace(plain, **{NEEDS[spec.kind]: getattr(spec, NEEDS[spec.kind])})
+    yield plain
+    for name in FIELDS:
+        yield replace(spec, **{name: getattr(plain, name)})
+    if spec.bucket_numel is not None and spec.bucket_numel > 1:
+        for numel in sorted({1, spec.bucket_numel // 2, spec.bucket_numel - 1}):
+            yield replace(spec, bucket_numel=numel)
+    for rounding in (2, 3):
+        yield replace(spec, alignment=rounding)
+        yield replace(spec, parameter_alignment=rounding)
+        yield replace(spec, bucket_alignment=rounding)
+    for units in ((1,), spec.units[:1], tuple(unit - (unit > 1) for unit in spec.units)):
+        yield replace(spec, units=units)
 
 
 def _other_shapes(case: Case) -> Iterator[Case]:
@@ -167,6 +210,7 @@ def _parameter(p: Parameter) -> Iterator[Parameter]:
         yield replace(p, tied_to=None)
         return
     yield replace(p, shape=(1,), strides=None)
+    yield replace(p, shape=(1,) * len(p.shape), strides=None)
     yield replace(p, shape=(p.numel,), strides=None)
     for change in (
         {"strides": None},

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from hashlib import blake2b
-from math import prod
+from math import lcm, prod
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +26,18 @@ TARGET = "gpu_impl"
 CASE: dict[str, Any] = {}
 
 DEADLINE = 60.0
+# A layout as a session is given it where the case says nothing else.
+PLAIN = {
+    "kind": "flat_padded",
+    "alignment": 1,
+    "dim": 0,
+    "bucket_numel": None,
+    "parameter_alignment": 1,
+    "bucket_alignment": 1,
+    "units": (),
+    "group_size": None,
+    "mesh": None,
+}
 # Bit patterns that copying code is most likely to change, in one of five elements: NaN payloads, -0.0 and the like.
 SPECIALS = {
     "float64": (0x7FF0000000000001, 0xFFF8DEADBEEF0001, 0x8000000000000000, 0x1, 0x7FF0000000000000),
@@ -72,26 +84,100 @@ def raw(tensor: torch.Tensor) -> bytes:
     return bytes(tensor.detach().contiguous().reshape(-1).view(torch.uint8).tolist())
 
 
-def cut(full: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
-    """What a rank stores: a chunk along a dim, or an equal part of the flat parameter with zeros at the end."""
-    layout = CASE.get("layout", {})
-    if layout.get("kind") == "chunk":
-        dim = layout.get("dim", 0)
-        size = -(-full.shape[dim] // world_size)
-        start = min(rank * size, full.shape[dim])
-        return full.narrow(dim, start, min(size, full.shape[dim] - start)).contiguous()
-    alignment = layout.get("alignment", 1)
-    blocks = -(-full.numel() // (world_size * alignment))
-    length = blocks * alignment
-    padded = torch.zeros(length * world_size, dtype=full.dtype)
-    padded[: full.numel()] = full.reshape(-1)
-    return padded[rank * length : (rank + 1) * length].clone()
+def aligned(numel: int, ranks: int) -> int:
+    """Elements that each of so many ranks stores of so many, equal parts rounded up."""
+    alignment: int = CASE.get("layout", {}).get("alignment", 1)
+    return -(-numel // (ranks * alignment)) * alignment
 
 
-def options() -> dict[str, int]:
+def sliced(full: torch.Tensor, rank: int, ranks: int) -> torch.Tensor:
+    """A chunk along the layout's dim."""
+    dim = CASE["layout"].get("dim", 0)
+    size = -(-full.shape[dim] // ranks)
+    start = min(rank * size, full.shape[dim])
+    return full.narrow(dim, start, min(size, full.shape[dim] - start)).contiguous()
+
+
+def together(id: str) -> list[str]:
+    """The parameters that share a buffer of buckets with this one, in order, tied ones left out."""
+    parameters = {p["id"]: p for p in CASE["parameters"]}
+    dtype = parameters.get(id, {}).get("dtype", "float32")
+    alike = [p["id"] for p in parameters.values() if p.get("dtype", "float32") == dtype and not p.get("tied_to")]
+    return alike if id in alike else [id]
+
+
+def place(shapes: list[Any], index: int, ranks: int) -> tuple[int, int, int]:
+    """Where a parameter starts in its buffer, and where its bucket starts and ends."""
+    layout = CASE["layout"]
+    multiple = lcm(ranks * layout.get("alignment", 1), layout.get("bucket_alignment", 1))
+    apart, cap = layout.get("parameter_alignment", 1), layout.get("bucket_numel")
+    lows, starts, used = [0], [], 0
+    for shape in shapes:
+        start = -(-used // apart) * apart
+        if cap is not None and used > lows[-1] and start + prod(shape) - lows[-1] > cap:
+            lows.append(-(-used // multiple) * multiple)
+            start = -(-lows[-1] // apart) * apart
+        starts.append((start, len(lows) - 1))
+        used = start + prod(shape)
+    start, bucket = starts[index]
+    return start, lows[bucket], [*lows[1:], -(-used // multiple) * multiple][bucket]
+
+
+def stored(full: torch.Tensor, rank: int, ranks: int, id: str) -> tuple[torch.Tensor, int]:
+    """The elements that a rank has of a parameter, flat, and how many it stores with padding."""
+    layout, flat = CASE.get("layout", {}), full.reshape(-1)
+    kind, numel = layout.get("kind", "flat_padded"), full.numel()
+    if kind == "bucket":
+        said = options(id, full, ranks)
+        start, low, high = place(said["shapes"], said["index"], ranks)
+        share = (high - low) // ranks
+        first, last = (min(max(low + at * share - start, 0), numel) for at in (rank, rank + 1))
+        return flat[first:last], last - first
+    if kind == "ragged":
+        share, edges = -(-numel // ranks), [0]
+        while edges[-1] < numel:
+            edges.append(edges[-1] + layout["units"][(len(edges) - 1) % len(layout["units"])])
+        first, last = (next((e for e in edges if e >= at * share), numel) for at in (rank, rank + 1))
+        return flat[first:last], min(last, numel) - min(first, numel)
+    if kind == "grouped":
+        rank, ranks = rank % layout["group_size"], layout["group_size"]
+    if kind == "two_dimensional":
+        tensor = layout["mesh"][1]
+        flat = sliced(full, rank % tensor, tensor).reshape(-1)
+        rank, ranks = rank // tensor, ranks // tensor
+    length = aligned(flat.numel(), ranks)
+    return flat[rank * length : (rank + 1) * length], length
+
+
+def cut(full: torch.Tensor, rank: int, ranks: int, id: str) -> torch.Tensor:
+    """What a rank stores, with zeros at the end where it stores more than it has."""
+    if CASE.get("layout", {}).get("kind") == "chunk":
+        return sliced(full, rank, ranks)
+    own, length = stored(full, rank, ranks, id)
+    shard = torch.zeros(length, dtype=full.dtype)
+    shard[: own.numel()] = own
+    return shard
+
+
+def at(ranks: int) -> dict[str, Any]:
+    """What the case says of the layout, for so many ranks."""
+    said = dict(CASE.get("layout", {}))
+    if said.get("mesh"):
+        said["mesh"] = (ranks // said["mesh"][1], said["mesh"][1])
+    return said
+
+
+def options(id: str, full: torch.Tensor, ranks: int) -> dict[str, Any]:
     """What is said to `shard` and `layout` beyond the plain case."""
-    layout = CASE.get("layout", {})
-    return {name: layout[name] for name in ("alignment", "dim") if layout.get(name)}
+    said = at(ranks)
+    if said.pop("kind", "") == "bucket":
+        root = next((p.get("tied_to") or id for p in CASE["parameters"] if p["id"] == id), id)
+        ids = together(root)
+        index = ids.index(root)
+        shapes = {p["id"]: tuple(p["shape"]) for p in CASE["parameters"]}
+        said |= {"shapes": [shapes.get(one, ()) for one in ids], "index": index}
+        said["shapes"][index] = tuple(full.shape)
+    return said
 
 
 class Functions:
@@ -203,10 +289,10 @@ class Rank:
                 written = dict(saved)
         return written
 
-    def shard_of(self, full: torch.Tensor) -> torch.Tensor:
+    def shard_of(self, full: torch.Tensor, id: str) -> torch.Tensor:
         """By the implementation's own `shard`, where it has one."""
-        own = getattr(self.implementation, "shard", None)
-        made = own(full, self.rank, self.world_size, **options()) if own else cut(full, self.rank, self.world_size)
+        own, where = getattr(self.implementation, "shard", None), (full, self.rank, self.world_size)
+        made = own(*where, **options(id, full, self.world_size)) if own else cut(*where, id)
         return made.detach().clone() if made.is_contiguous() else made
 
     def spec(self, p: dict[str, Any], written: Any) -> SimpleNamespace:
@@ -220,7 +306,7 @@ class Rank:
             full = torch.zeros(max(extent, 1), dtype=dtype).as_strided(shape, strides, offset).copy_(full)
         frozen, buffer = p.get("frozen", False), p.get("grad_buffer", "full")
         grad_dtype = getattr(torch, p.get("grad_dtype") or p.get("dtype", "float32"))
-        grad_shape = (cut(full, self.rank, self.world_size).numel(),) if buffer == "partition" else shape
+        grad_shape = (cut(full, self.rank, self.world_size, p["id"]).numel(),) if buffer == "partition" else shape
         grad = None if frozen or buffer == "absent" else torch.zeros(grad_shape, dtype=grad_dtype)
         has_shard = getattr(self.implementation, "shard", None)
         return SimpleNamespace(
@@ -228,7 +314,7 @@ class Rank:
             shape=shape,
             dtype=dtype,
             full=full,
-            shard=self.shard_of(full) if has_shard else None,
+            shard=self.shard_of(full, p["id"]) if has_shard else None,
             grad=grad,
             requires_grad=not frozen,
             tied_to=p.get("tied_to"),
@@ -266,9 +352,9 @@ class Rank:
     def session(self) -> Any:
         """The group's session, opened when it is first needed."""
         if self.group not in self.sessions:
-            group, plain = self.groups[self.group], {"kind": "flat_padded", "alignment": 1, "dim": 0}
+            group = self.groups[self.group]
             make = getattr(self.implementation, "Session", None)
-            layout = plain | CASE.get("layout", {})
+            layout = PLAIN | at(self.world_size)
             opened = make(group, torch.device("cpu"), layout) if make else Functions(self.implementation, group)
             self.sessions[self.group] = opened
         return self.sessions[self.group]
@@ -281,7 +367,8 @@ class Rank:
         """Print what the implementation says."""
         for id in self.ids:
             shape = tuple(self.parameters[id]["shape"])
-            self.say(f"{id}: {self.implementation.layout(shape, self.rank, self.world_size, **options())}")
+            said = options(id, torch.empty(shape, device="meta"), self.world_size)
+            self.say(f"{id}: {self.implementation.layout(shape, self.rank, self.world_size, **said)}")
 
     def do_gather(self) -> None:
         """Each in turn."""
@@ -313,7 +400,7 @@ class Rank:
     def do_update(self) -> None:
         """New contents, the same on every rank before they are cut."""
         for id in self.ids:
-            self.session.update(id, self.shard_of(self.full(id, self.index)))
+            self.session.update(id, self.shard_of(self.full(id, self.index), id))
 
     def gradient(self, id: str, index: int, rank: int) -> torch.Tensor:
         """Small whole numbers, different on every rank, so that every sum and mean is exact."""
@@ -348,7 +435,9 @@ class Rank:
             parts = [self.gradient(id, at, rank).double() for at in rounds for rank in range(self.world_size)]
             total = torch.stack(parts).sum(0) / (self.world_size if mean else 1)
             self.reduced[id] = total
-            self.compare(id, seen[id].reshape(-1), cut(total, self.rank, self.world_size).reshape(-1).to(grad.dtype))
+            self.compare(
+                id, seen[id].reshape(-1), cut(total, self.rank, self.world_size, id).reshape(-1).to(grad.dtype)
+            )
 
     def do_norm(self) -> None:
         """Of the gradients reduced last."""

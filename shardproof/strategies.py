@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reference import DTYPES
 from shardproof.backends import CARRIES, REDUCES
 from shardproof.case import Case, Delay, Divergence, GradBuffer, Group, LayoutSpec, Operation, Parameter
-from shardproof.layouts import MODELLED
+from shardproof.layouts import KINDS, fits, least_dims
 from shardproof.programs import Segment, program, segments
 from shardproof.sizes import Form, forms, numels
 
@@ -33,9 +33,12 @@ _WEIGHTS = {1: 3, 2: 8, 3: 6, 4: 5}
 _SLOTS = 7
 _MOST_PARAMETERS = 3
 # Of 64 cases, how many have one rank that differs at registration, one that is late, or a size that none can hold.
-_DIVERGENT, _DELAYED, _VAST = 28, 8, 4
+_DIVERGENT, _DELAYED, _VAST = 8, 8, 2
 # Past every limit of 32 bits, and past those of a float that counts.
 _VAST_NUMELS = (2**31 + 1, 2**32 + 1, 2**53 + 1, 2**61 + 1, 2**62 - 1)
+
+# What other layouts claim depends on more than a numel, and is asked for in every case: it costs no collective.
+_CUT_ONCE = ("flat_padded", "chunk")
 
 _DTYPE_WEIGHTS = {"float32": 8, "bfloat16": 4, "float16": 2}
 
@@ -58,14 +61,15 @@ class _Tables:
 
     world_sizes: tuple[int, ...]
     placements: dict[int, tuple[tuple[int, ...], ...]]
-    layouts: tuple[LayoutSpec, ...]
+    layouts: dict[int, tuple[tuple[LayoutSpec, ...], ...]]
     dtypes: tuple[str, ...]
     gradient_dtypes: frozenset[str]
     traits: tuple[_Trait | None, ...]
     segments: tuple[Segment | None, ...]
-    divergences: tuple[_Differs | None, ...]
-    vast: tuple[int | None, ...]
+    divergences: tuple[_Differs, ...]
+    vast: tuple[int, ...]
     elsewhere: tuple[int, ...]
+    asks_layout: bool
 
 
 def _tables(description: Description, world_sizes: Sequence[int], pool_size: int) -> _Tables:
@@ -80,14 +84,15 @@ def _tables(description: Description, world_sizes: Sequence[int], pool_size: int
     return _Tables(
         world_sizes=weighted,
         placements={size: _placements(size, size if whole_pool else pool_size) for size in world_sizes},
-        layouts=_layouts(description),
+        layouts={size: _layouts(description, size) for size in world_sizes},
         dtypes=_weighted({name: _DTYPE_WEIGHTS.get(name, 1) for name in names if name in carried}),
         gradient_dtypes=gradients,
         traits=(None,) * (len(_TRAITS) // 2) + (_TRAITS if session else tuple(t for t in _TRAITS if t is not _tied)),
         segments=(None,) * (len(found) // 2) + found,
-        divergences=_seldom(divergent, _DIVERGENT),
-        vast=_seldom(_VAST_NUMELS if "layout" in description.offers else (), _VAST),
+        divergences=divergent,
+        vast=_VAST_NUMELS if "layout" in description.offers else (),
         elsewhere=elsewhere,
+        asks_layout="layout" in description.offers,
     )
 
 
@@ -96,30 +101,72 @@ def _weighted(weights: dict[Item, int]) -> tuple[Item, ...]:
     return (*weights, *(item for item, weight in weights.items() for _ in range(weight - 1)))
 
 
-def _seldom(items: Sequence[Item], of_64: int) -> tuple[Item | None, ...]:
-    """None, and in `of_64` of 64 draws one of the items."""
-    if not items:
-        return (None,)
-    repeated = [item for item in items for _ in range(of_64)]
-    return (*(None,) * ((64 - of_64) * len(items)), *repeated)
-
-
 def _placements(world_size: int, pool_size: int) -> tuple[tuple[int, ...], ...]:
     """Where in the pool the group lies; where there is room, half of the groups do not start at rank 0."""
     starts = (0, pool_size - world_size, 0, 1) if world_size < pool_size else (0,)
     return tuple(tuple(range(start, start + world_size)) for start in starts)
 
 
-def _layouts(description: Description) -> tuple[LayoutSpec, ...]:
-    found: list[LayoutSpec] = []
+def _layouts(description: Description, world_size: int) -> tuple[tuple[LayoutSpec, ...], ...]:
+    """Tables of layouts, one for those that cut a parameter once and one for each other kind."""
+    alignments = sorted(description.alignments)
+    once: list[LayoutSpec] = []
     if "flat_padded" in description.layouts:
-        aligned = [LayoutSpec(alignment=alignment) for alignment in sorted(description.alignments)]
-        found += [aligned[0]] * len(aligned) + aligned[1:]
+        aligned = [LayoutSpec(alignment=alignment) for alignment in alignments]
+        once += [aligned[0]] * len(aligned) + aligned[1:]
     if "chunk" in description.layouts:
-        found += [LayoutSpec(kind="chunk", dim=dim) for dim in (0, 0, 1, 2)]
+        once += [LayoutSpec(kind="chunk", dim=dim) for dim in (0, 0, 1, 2)]
+    tables = [once, *(_SPECS[kind](world_size, alignments) for kind in _SPECS if kind in description.layouts)]
+    found = tuple(tuple(table) for table in tables if table)
     if not found:
-        raise ValueError(f"layouts: observed {description.layouts}, expected one of {MODELLED}")
-    return tuple(found)
+        raise ValueError(f"layouts: observed {description.layouts}, expected some of {', '.join(KINDS)}")
+    return found
+
+
+def simplest_layout(description: Description, world_size: int) -> LayoutSpec:
+    """The first layout that is drawn at this world size."""
+    return _layouts(description, world_size)[0][0]
+
+
+def _divisors(number: int) -> list[int]:
+    return [low for low in range(1, number + 1) if number % low == 0]
+
+
+def _buckets(_: int, alignments: Sequence[int]) -> list[LayoutSpec]:
+    """Caps that a few parameters reach, a bucket for each most often; Megatron-Core's roundings are among them."""
+    roundings = [(1, 1, alignment) for alignment in alignments]
+    others = ((2, 1), (1, 3), (1, 8), (3, 2), (4, 8), (64, 1), (64, 128))
+    roundings += [(*rounding, alignments[0]) for rounding in others]
+    return [
+        LayoutSpec("bucket", alignment, 0, cap, start, end)
+        for cap in (None, 1, 1, 4, 16, 100)
+        for start, end, alignment in roundings
+    ]
+
+
+def _groups(world_size: int, alignments: Sequence[int]) -> list[LayoutSpec]:
+    sizes = _divisors(world_size)
+    return [LayoutSpec("grouped", alignment, group_size=size) for alignment in alignments for size in sizes]
+
+
+def _meshes(world_size: int, alignments: Sequence[int]) -> list[LayoutSpec]:
+    meshes = [(world_size // tensor, tensor) for tensor in _divisors(world_size)]
+    return [
+        LayoutSpec("two_dimensional", alignment, dim, mesh=mesh)
+        for dim in (0, 1)
+        for alignment in alignments
+        for mesh in meshes
+    ]
+
+
+# Units that are never split: single elements, equal ones, and rows of two lengths.
+_UNITS = ((1,), (2,), (3,), (4,), (7,), (1, 2), (3, 1), (5, 2, 1), (16,))
+_SPECS: dict[str, Callable[[int, Sequence[int]], list[LayoutSpec]]] = {
+    "bucket": _buckets,
+    "ragged": lambda _, __: [LayoutSpec("ragged", units=units) for units in _UNITS],
+    "grouped": _groups,
+    "two_dimensional": _meshes,
+}
 
 
 @lru_cache(maxsize=1024)
@@ -140,25 +187,38 @@ def _pick(draw: Draw, name: str, table: Sequence[Item]) -> Item:
     return table[draw(_index(name, len(table))) % _FAR] if len(table) > 1 else table[0]
 
 
+def _seldom(draw: Draw, name: str, items: Sequence[Item], of_64: int) -> Item | None:
+    """One of the items in so many of 64 draws, else None. Two draws: from a long table Hypothesis prefers the front."""
+    if not items or not _pick(draw, f"any {name}", (False,) * (64 - of_64) + (True,) * of_64):
+        return None
+    return _pick(draw, name, items)
+
+
 @st.composite
 def _case(draw: Draw, tables: _Tables) -> Case:
     world_size = _pick(draw, "world size", tables.world_sizes)
+    # Early: in Hypothesis' first cases, what is drawn late is mostly the front of its table.
+    differs = _seldom(draw, "divergence", tables.divergences if world_size > 1 else (), _DIVERGENT)
     ranks = _pick(draw, "placement", tables.placements[world_size])
-    layout = _pick(draw, "layout", tables.layouts)
-    vast = _pick(draw, "vast", tables.vast)
+    family = _pick(draw, "layout family", tables.layouts[world_size])
+    layout = _pick(draw, "layout", family)
+    vast = _seldom(draw, "vast", tables.vast, _VAST)
     if vast is not None and layout.dim == 0:
         return Case((Group("main", ranks),), (Parameter("p0", (vast,)),), (Operation("layout"),), layout)
     parameters = _parameters(draw, tables, world_size, layout)
-    differs = _pick(draw, "divergence", tables.divergences if world_size > 1 else (None,))
     main = Group("main", ranks)
     if differs is not None:
+        if differs is _order:
+            parameters = _all_alike(parameters)
         # What follows a refusal is never performed, and after a wrong acceptance it would hang.
-        divergences = _divergence(draw, differs, world_size, parameters)
+        divergences = _divergence(draw, differs, world_size, parameters, least_dims(layout))
         return Case((main,), parameters, (Operation("register"),), layout, divergences)
-    operations = _operations(draw, tables, parameters)
+    others = [size for size in tables.elsewhere if size != world_size and fits(layout, size)]
+    operations = _operations(draw, tables, parameters, elsewhere=bool(others))
+    if tables.asks_layout and layout.kind not in _CUT_ONCE:
+        operations = (operations[0], Operation("layout"), *operations[1:])
     groups = [main]
     if any(operation.group == "other" for operation in operations):
-        others = [size for size in tables.elsewhere if size != world_size]
         groups.append(Group("other", tuple(range(_pick(draw, "other world size", others)))))
     return Case(
         tuple(groups),
@@ -170,9 +230,16 @@ def _case(draw: Draw, tables: _Tables) -> Case:
     )
 
 
-def _operations(draw: Draw, tables: _Tables, parameters: Sequence[Parameter]) -> tuple[Operation, ...]:
-    """A fixed number of slots, each of which may stay empty: shrinking empties one without moving the others."""
+def _operations(
+    draw: Draw, tables: _Tables, parameters: Sequence[Parameter], *, elsewhere: bool
+) -> tuple[Operation, ...]:
+    """A fixed number of slots, each of which may stay empty: shrinking empties one without moving the others.
+
+    Where there is no other world size that the layout fits, what would be loaded there is loaded here.
+    """
     chosen = [_pick(draw, f"segment {slot}", tables.segments) for slot in range(_SLOTS)]
+    if tables.elsewhere and not elsewhere:
+        chosen = [segment and tuple(replace(move, elsewhere=False) for move in segment) for segment in chosen]
     ids = [parameter.id for parameter in parameters]
     with_gradient = [p.id for p in parameters if not p.frozen and p.tied_to is None]
     return program([segment for segment in chosen if segment is not None], ids, with_gradient)
@@ -183,20 +250,29 @@ def _parameters(draw: Draw, tables: _Tables, world_size: int, layout: LayoutSpec
 
     So the draws of one parameter can be left out, and what follows stays in line.
     """
-    shapes = forms(layout.dim + 1 if layout.kind == "chunk" else 0)
+    shapes = forms(least_dims(layout))
     no_more_or = (None,) * (len(shapes) // 3) + shapes
     found: list[Parameter] = []
     while True:
         form = _pick(draw, f"form {len(found)}", no_more_or)
         if found and (form is None or len(found) == _MOST_PARAMETERS):
             return tuple(found)
-        found.append(_parameter(draw, tables, form or shapes[0], world_size, found))
+        # Parameters of one dtype share a buffer of buckets.
+        dtypes = (found[0].dtype,) * len(tables.dtypes) if found and layout.kind == "bucket" else ()
+        found.append(_parameter(draw, (*dtypes, *tables.dtypes), tables, form or shapes[0], world_size, found))
 
 
-def _parameter(draw: Draw, tables: _Tables, form: Form, world_size: int, earlier: Sequence[Parameter]) -> Parameter:
+def _parameter(
+    draw: Draw,
+    dtypes: Sequence[str],
+    tables: _Tables,
+    form: Form,
+    world_size: int,
+    earlier: Sequence[Parameter],
+) -> Parameter:
     slot = len(earlier)
     shape = form(_pick(draw, f"numel {slot}", numels(world_size)))
-    dtype = _pick(draw, f"dtype {slot}", tables.dtypes)
+    dtype = _pick(draw, f"dtype {slot}", dtypes)
     trait = _pick(draw, f"trait {slot}", tables.traits)
     # Nothing adds complex or very narrow numbers over ranks, and torch has no gradients of whole numbers.
     plain = Parameter(f"p{len(earlier)}", shape, dtype, frozen=dtype not in tables.gradient_dtypes)
@@ -268,7 +344,7 @@ _TRAITS: tuple[_Trait, ...] = (
 
 
 def _delays(draw: Draw, world_size: int, operations: Sequence[Operation]) -> tuple[Delay, ...]:
-    milliseconds = _pick(draw, "delay", _seldom((2,), _DELAYED))
+    milliseconds = _seldom(draw, "delay", (2,), _DELAYED)
     if milliseconds is None:
         return ()
     rank = _pick(draw, "late rank", range(world_size))
@@ -283,17 +359,18 @@ class _Place:
     rank: int
     parameter: Parameter
     parameters: Sequence[Parameter]
+    least_dims: int
 
 
 _Differs = Callable[[Draw, _Place], Divergence]
 
 
 def _divergence(
-    draw: Draw, differs: _Differs, world_size: int, parameters: Sequence[Parameter]
+    draw: Draw, differs: _Differs, world_size: int, parameters: Sequence[Parameter], least_dims: int
 ) -> tuple[Divergence, ...]:
     """A divergence on a drawn rank, the last rank first: that one owns the padding. A shard may be wrong everywhere."""
     rank = _pick(draw, "divergent rank", range(world_size - 1, -1, -1))
-    one = differs(draw, _Place(rank, _pick(draw, "divergent parameter", parameters), parameters))
+    one = differs(draw, _Place(rank, _pick(draw, "divergent parameter", parameters), parameters, least_dims))
     if one.kind == "shard_numel" and _pick(draw, "everywhere", (False, True)):
         return tuple(replace(one, rank=rank) for rank in range(world_size))
     return (one,)
@@ -303,7 +380,8 @@ def _shape(draw: Draw, at: _Place) -> Divergence:
     """One element more or one fewer."""
     p = at.parameter
     longer = (p.numel + 1,) if len(p.shape) < 2 else (*p.shape[:-1], p.shape[-1] + 1)
-    others = [shape for shape in (longer, (max(p.numel - 1, 0),)) if shape != p.shape]
+    shorter = (max(p.numel - 1, 0), *[1] * (at.least_dims - 1))
+    others = [shape for shape in (longer, shorter) if shape != p.shape]
     return Divergence(at.rank, "shape", p.id, _pick(draw, "other shape", others))
 
 
@@ -321,22 +399,48 @@ def _dtype(draw: Draw, at: _Place) -> Divergence:
 
 
 def _shard(draw: Draw, at: _Place) -> Divergence:
-    return Divergence(at.rank, "shard_numel", at.parameter.id, _pick(draw, "shard difference", (1, 2, 64)))
+    """A longer shard. A tied parameter has none of its own."""
+    id = at.parameter.tied_to or at.parameter.id
+    return Divergence(at.rank, "shard_numel", id, _pick(draw, "shard difference", (1, 2, 64)))
 
 
 def _order(_: Draw, at: _Place) -> Divergence:
-    """Another order, where there are two to be ordered."""
-    return Divergence(at.rank, "order") if len(at.parameters) > 1 else Divergence(at.rank, "extra", value=(3,))
+    """Another order of parameters that are all alike: only their ids can tell."""
+    return Divergence(at.rank, "order")
 
 
+def _all_alike(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """As many parameters, two at least, that differ in nothing but their ids."""
+    return tuple(replace(parameters[0], id=f"p{slot}") for slot in range(max(2, len(parameters))))
+
+
+def _id(_: Draw, at: _Place) -> Divergence:
+    return Divergence(at.rank, "id", at.parameter.id, f"{at.parameter.id}-elsewhere")
+
+
+def _missing(_: Draw, at: _Place) -> Divergence:
+    return Divergence(at.rank, "missing", at.parameter.id)
+
+
+def _extra(_: Draw, at: _Place) -> Divergence:
+    return Divergence(at.rank, "extra", value=(3, *[1] * (at.least_dims - 1)))
+
+
+def _refuses(_: Draw, at: _Place) -> Divergence:
+    return Divergence(at.rank, "refuses")
+
+
+# A check that looks at too little lets one of these pass and none of the others. A wrong shard is wrong on one rank or
+# on all, each of which hides from the other's check. An order of parameters that are alike shows what other ids show,
+# and a shape of equal numel what another numel does: those two come seldom.
 _DIVERGENCES: tuple[_Differs, ...] = (
     _shape,
-    _form,
-    _dtype,
-    _shard,
-    _order,
-    lambda _, at: Divergence(at.rank, "id", at.parameter.id, f"{at.parameter.id}-elsewhere"),
-    lambda _, at: Divergence(at.rank, "missing", at.parameter.id),
-    _order,
-    lambda _, at: Divergence(at.rank, "refuses"),
+    *(_form,) * 4,
+    *(_dtype,) * 4,
+    *(_shard,) * 8,
+    *(_order,) * 4,
+    _id,
+    *(_missing,) * 2,
+    *(_extra,) * 2,
+    *(_refuses,) * 4,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from invariants import Buffer, Call, Claim, Cost, Held, Seen, Step
+from invariants import Buffer, Call, Claim, Cost, Held, Place, Seen, Step
 from reference import Run
 
 Packed = dict[str, Any]
@@ -40,7 +40,13 @@ def _pack(step: Step, blobs: list[bytes]) -> Packed:
         packed["held"] = [[h.parameter, h.gathered_at, h.released, h.first_wrong] for h in step.held]
     if step.claims:
         packed["claims"] = {
-            id: [c.shard_numel, c.padded_numel, [_pack_run(run) for run in c.runs], c.logical_shape]
+            id: [
+                c.shard_numel,
+                c.padded_numel,
+                [_pack_run(run) for run in c.runs],
+                c.logical_shape,
+                _pack_place(c.place),
+            ]
             for id, c in step.claims.items()
         }
     if step.cost != _NO_COST:
@@ -64,8 +70,8 @@ def _unpack(packed: Packed, blobs: Sequence[bytes | bytearray]) -> Step:
         plain["held"] = tuple(Held(*held) for held in packed["held"])
     if "claims" in packed:
         plain["claims"] = {
-            id: Claim(shard, padded, tuple(Run(*run) for run in runs), tuple(shape))
-            for id, (shard, padded, runs, shape) in packed["claims"].items()
+            id: Claim(shard, padded, tuple(Run(*run) for run in runs), tuple(shape), Place(*place) if place else None)
+            for id, (shard, padded, runs, shape, place) in packed["claims"].items()
         }
     if "cost" in packed:
         calls, *counts = packed["cost"]
@@ -87,6 +93,10 @@ def _unpack_seen(packed: Sequence[Any], blobs: Sequence[bytes | bytearray]) -> S
 def _pack_cost(cost: Cost) -> list[Any]:
     calls = [[call.op, *([_pack_buffer(b) for b in side] for side in (call.send, call.recv))] for call in cost.calls]
     return [calls, cost.allocations, cost.allocated_bytes, cost.copies, cost.copied_bytes, cost.syncs]
+
+
+def _pack_place(place: Place | None) -> list[int] | None:
+    return None if place is None else [place.start, place.low, place.high]
 
 
 def _pack_run(run: Run) -> list[int]:

@@ -29,7 +29,7 @@ LAW: Law[Claims] = Law(
     "of the shard length.",
     why="Collectives with equal counts cut a buffer into equal parts. A boundary that lies elsewhere splits the "
     "buffer between the wrong elements, and only for some world sizes.",
-    rows=("L3", "L4"),
+    rows=("G15",),
     needs=("layout",),
     over=claims_owing("boundaries-divisible"),
     check=check,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from invariants.evidence import Evidence
 from invariants.law import Law, Violation
 from invariants.views import Landed, breach, extent, landed, span
-from reference import DTYPES
+from reference import DTYPES, Layout
 
 
 def over(evidence: Evidence) -> Iterator[Landed]:
@@ -28,10 +28,18 @@ def check(item: Landed) -> Iterator[Violation]:
     if result.start < start or result.end > end:
         observed = f"a result in bytes [{result.start}, {result.end}) of its memory"
         yield breach(LAW, item, observed, f"inside what was received, [{start}, {end})")
-    needed = item.layout.padded_numel * DTYPES[item.seen.dtype].itemsize
+    padded = padded_numel(item.layout)
+    needed = padded * DTYPES[item.seen.dtype].itemsize
     if all(len(call.recv) == len(call.send) for call in item.calls) and end - start < needed:
-        expected = f"{needed}, the padded numel {item.layout.padded_numel}"
+        expected = f"{needed}, the padded numel {padded}"
         yield breach(LAW, item, f"a gather buffer of {end - start} bytes", expected)
+
+
+def padded_numel(layout: Layout) -> int:
+    """Elements that equal counts need. Out of a bucket, a parameter's own parts may be gathered without the rest."""
+    if layout.kind != "bucket":
+        return layout.padded_numel
+    return layout.world_size * max(layout.shard_numel(rank) for rank in range(layout.world_size))
 
 
 LAW: Law[Landed] = Law(

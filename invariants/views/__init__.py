@@ -13,7 +13,7 @@ from invariants.views.calls import (
     span,
     together,
 )
-from invariants.views.claims import Claims, claims, claims_owing
+from invariants.views.claims import Claims, Placed, buffers, claims, claims_owing, placed
 from invariants.views.clocks import Said, Write, said, writes
 from invariants.views.common import breach, brief, by_index, step_breach, story_of
 from invariants.views.memory import Again, Freed, Touched, Twice, freed, held, touched, twice
@@ -43,6 +43,7 @@ __all__ = [
     "Counted",
     "Freed",
     "Landed",
+    "Placed",
     "Profiled",
     "Reduced",
     "Registration",
@@ -64,6 +65,7 @@ __all__ = [
     "backwards",
     "breach",
     "brief",
+    "buffers",
     "by_index",
     "claims",
     "claims_owing",
@@ -76,6 +78,7 @@ __all__ = [
     "loads",
     "must_match",
     "must_match_owned",
+    "placed",
     "profiled",
     "received",
     "reductions",

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from invariants.evidence import Claim, Evidence, Subject
+from invariants.evidence import Claim, Evidence, Place, Subject
 from invariants.law import Law, Violation
 from invariants.once import picker
 from invariants.views.common import by_index, story_of
-from reference import Layout
+from reference import InBucket, Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +57,49 @@ def claims_owing(slug: str) -> Callable[[Evidence], Iterator[Claims]]:
         return (item for item in claims(evidence) if slug in item.layout.owes and None not in item.claims)
 
     return over
+
+
+def placed(evidence: Evidence) -> Iterator[Claims]:
+    """The claims that say, on some rank, where in a buffer of buckets the parameter lies."""
+    return (item for item in claims(evidence) if any(claim.place is not None for _, claim in item.ranked))
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What one rank says of all parameters of one buffer, in the order in which they lie there."""
+
+    index: int
+    rank: int
+    parameters: tuple[tuple[Subject, Place], ...]
+
+    @property
+    def buckets(self) -> tuple[tuple[int, int, Subject], ...]:
+        """Start and end of each bucket by rising start, with the first parameter in it."""
+        found: dict[tuple[int, int], Subject] = {}
+        for subject, place in self.parameters:
+            found.setdefault((place.low, place.high), subject)
+        return tuple((low, high, found[low, high]) for low, high in sorted(found))
+
+    def breach(self, law: Law[Any], subject: Subject, observed: str, expected: str) -> Violation:
+        """A violation by this rank's claims, about one parameter."""
+        return Violation(law.slug, observed, expected, self.rank, subject.id, self.index)
+
+
+@picker
+def buffers(evidence: Evidence) -> Iterator[Placed]:
+    """One item a rank and buffer where a `layout` step was asked for, and answered for, all parameters in it.
+
+    Parameters of one dtype share a buffer, a tied one with the one that it is tied to.
+    """
+    own = [one for one in evidence.subjects.values() if one.tied_to is None]
+    for index, steps in by_index(evidence).items():
+        for step in steps if steps[0].kind == "layout" else ():
+            together: dict[str, list[tuple[Subject, Place | None]]] = {}
+            for subject in own:
+                claim = step.claims.get(subject.id)
+                if isinstance(subject.layouts.get(step.world_size), InBucket):
+                    together.setdefault(subject.dtype, []).append((subject, claim.place if claim else None))
+            for parameters in together.values():
+                known = tuple((subject, place) for subject, place in parameters if place is not None)
+                if len(known) == len(parameters):
+                    yield Placed(index, step.rank, known)

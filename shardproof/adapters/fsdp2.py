@@ -178,7 +178,7 @@ class Session:
             self._units[id].set_requires_gradient_sync(True)
         losses, self._losses = [loss for loss in self._losses if loss.requires_grad], []
         if losses:
-            torch.stack(losses).sum().backward()
+            torch.autograd.backward(losses)
         return {id: _local(self._sharded[id].grad) for id in self._reduced}
 
     def clip(self, bound: float) -> float:

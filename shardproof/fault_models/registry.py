@@ -38,6 +38,11 @@ def _fault(slug: str, row: str, target: str, laws: str, shapes: Shapes, world_si
 # slug, row, target, laws of which any catches it, smallest shapes, world size, what is wrong.
 FAULTS: tuple[FaultModel, ...] = (
     _fault("negative-owned", "L1", "layout:NegativeOwned", "accepted-everywhere empty-shard-legal owned-exactly-once bounded-time padded-uneven-accepted", ((1,),), 3, "a start past the end is not clamped"),
+    _fault("secondary-unclamped", "L1", "grouping:SecondaryUnclamped", "accepted-everywhere empty-shard-legal bounded-time padded-uneven-accepted", ((1,),), 4, "a secondary shard that starts past the end is not clamped"),
+    _fault("bucket-end-not-carried", "L2", "bucketing:EndNotCarried", "buckets-tile", ((1,), (1,)), 2, "the next bucket starts before the padding of the last one"),
+    _fault("bucket-hole", "L2", "bucketing:HoleBetween", "buckets-tile", ((1,), (1,)), 1, "the next bucket starts behind a gap that is in none"),
+    _fault("bucket-boundary-fixed", "L3", "bucketing:FixedBoundary", "buckets-divisible", ((1,),), 3, "a bucket ends at a multiple that the world size does not divide"),
+    _fault("buffer-padded-not-buckets", "L4", "bucketing:BufferPadded", "buckets-divisible", ((1,), (1,)), 2, "the whole buffer is padded, its buckets are not"),
     _fault("float-ceil", "L5", "layout:FloatCeil", "padding-minimal owned-exactly-once", ((2**53 + 1,),), 1, "the ceiling goes through a float"),
     _fault("floor-shards", "L6", "layout:FloorShards", "owned-exactly-once round-trip accepted-everywhere", ((1,),), 2, "shards are N // W long"),
     _fault("floor-gradients", "L6", "layout:FloorGradients", "reduced-exactly-once", ((1,),), 2, "gradients are cut by N // W"),
@@ -85,6 +90,7 @@ FAULTS: tuple[FaultModel, ...] = (
     _fault("secondary-stale", "G11", "gathering:SecondaryStale", "round-trip secondary-equals-primary", ((1,),), 1, "a second copy is not refreshed by an update"),
     _fault("secondary-stale-after-load", "G11", "gathering:SecondaryStaleAfterLoad", "round-trip secondary-equals-primary reshard-identity", ((1,),), 1, "a second copy is not refreshed by a load"),
     _fault("update-keeps-valid", "G11", "gathering:UpdateKeepsValid", "round-trip secondary-equals-primary", ((1,),), 1, "a gathered buffer stays valid over an update"),
+    _fault("secondary-not-refreshed", "G11", "grouping:SecondaryNotRefreshed", "round-trip secondary-equals-primary", ((1,),), 2, "an update reaches the first of several groups only"),
     _fault("zero-divides", "G12", "gathering:ZeroDivides", "round-trip shape-restored", ((1, 0),), 1, "a zero row length is divided by"),
     _fault("zero-crashes", "G12", "gathering:ZeroCrashes", "bounded-time accepted-everywhere", ((0,),), 1, "a count of zero kills the rank"),
     _fault("empty-shape-lost", "G12", "gathering:EmptyShapeLost", "shape-restored", ((1, 0),), 1, "an empty parameter loses its shape"),
@@ -122,6 +128,8 @@ FAULTS: tuple[FaultModel, ...] = (
     _fault("stripped-by-rule", "C1", "state:StrippedByRule", "artefact-has-logical-shape", ((1,),), 2, "an export is stripped of padding twice"),
     _fault("trailing-zeros-stripped", "C1", "state:TrailingZerosStripped", "artefact-has-logical-shape accepted-everywhere", ((1,),), 1, "trailing zeros are taken for padding"),
     _fault("last-shard-takes-all", "C2", "state:LastShardTakesAll", "artefact-has-logical-shape reshard-identity", ((1,),), 3, "all padding is cut from the last shard"),
+    _fault("last-of-group-takes-all", "C2", "grouping:LastOfGroupTakesAll", "artefact-has-logical-shape reshard-identity", ((1,),), 4, "all padding is cut from a group's last shard"),
+    _fault("world-rank-for-group-rank", "C3", "grouping:WorldRankForGroupRank", "reshard-identity round-trip", ((1,),), 2, "on load, the world's rank is taken for the group's"),
     _fault("new-ranks-missing", "C3", "state:NewRanksMissing", "reshard-identity", ((2,),), 1, "new ranks keep what they had"),
     _fault("new-ranks-raise", "C3", "state:NewRanksRaise", "reshard-identity bounded-time", ((1,),), 1, "new ranks have no file"),
     _fault("old-shard-length", "C3", "state:OldShardLength", "reshard-identity", ((2,),), 1, "shards are cut by the old length"),
@@ -129,6 +137,7 @@ FAULTS: tuple[FaultModel, ...] = (
     _fault("scalar-saved-as-vector", "C4", "state:ScalarSavedAsVector", "artefact-has-logical-shape", ((),), 1, "a 0-dim tensor is saved with a dimension"),
     _fault("step-count-sliced", "C4", "state:StepCountSliced", "scalars-untouched", ((1,),), 2, "the step count is kept by rank 0 only"),
     _fault("padded-index", "C5", "state:PaddedIndex", "artefact-has-logical-shape reshard-identity", ((1,), (1,)), 2, "offsets count padding that the file has not"),
+    _fault("compact-offsets", "C5", "bucketing:CompactOffsets", "reshard-identity round-trip", ((1,), (1,)), 2, "behind a padded bucket, a file is read at compact offsets"),
     _fault("other-key", "C7", "state:OtherKey", "profile-complete", ((1,),), 1, "profile records have another key"),
     _fault("last-shard-not-stepped", "lesson", "training:LastShardNotStepped", "training-parity", ((2,),), 2, "a step leaves out the last rank's shard"),
     _fault("clips-by-local-norm", "lesson", "training:ClipsByLocalNorm", "training-parity norm-matches-unsharded", ((2,),), 2, "the norm of one rank's shards decides on clipping"),
@@ -154,13 +163,15 @@ CORRECT: tuple[str, ...] = (
     "shardproof.fault_models.gathering:Fused",
     "shardproof.fault_models.reduction:Bucketed",
     "shardproof.fault_models.state:OneFlatFile",
+    "shardproof.fault_models.cutting:Buckets",
+    "shardproof.fault_models.bucketing:ThroughBuffer",
+    "shardproof.fault_models.cutting:Ragged",
+    "shardproof.fault_models.cutting:Grouped",
+    "shardproof.fault_models.cutting:TwoDimensional",
     "shardproof.fault_models.training:Trained",
 )
 
 # Rows without a model here, and why.
 NOT_MODELLED: dict[str, str] = {
-    "L2": "waits for the bucket layout: a boundary between buckets",
-    "L3": "waits for the bucket layout: a bucket's alignment",
-    "L4": "waits for the bucket layout: a bucket's padding",
     "G9": "needs CUDA streams",
 }

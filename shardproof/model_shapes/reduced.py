@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reference import Chunk, FlatPadded
+from reference import FlatPadded
 from shardproof.case import LayoutSpec
-from shardproof.layouts import layout_of
+from shardproof.layouts import layout_of, least_dims
 
 # Slices that a chunk, or aligned blocks that a shard, keeps where it has as many: one alone would hide wrong strides.
 _KEPT = 2
@@ -16,18 +16,19 @@ _KEPT_DIM = 3
 def reduced(shape: tuple[int, ...], world_size: int, layout: LayoutSpec) -> tuple[int, ...]:
     """A small shape of as many dims whose remainders equal those of `shape`, with the same ranks owning nothing.
 
-    flat_padded: the numel modulo world size times alignment. chunk: the chunked dim modulo the world size. A dim of 1
-    stays 1 and a larger one stays larger. Raises UsageError for a layout that has no model.
+    The numel modulo the ranks that share it times the alignment; where a dim is chunked, that dim modulo the ranks that
+    chunk it. A dim of 1 stays 1 and a larger one stays larger. Raises UsageError for a layout that has no model.
     """
     if not shape:
         return ()
-    model = layout_of(layout, shape, world_size)
+    numel = layout_of(layout, shape, world_size).numel
     small = tuple(min(size, _KEPT_DIM) for size in shape)
-    if isinstance(model, Chunk):
-        return (*small[: model.dim], next(_lengths(shape[model.dim], world_size, 1)), *small[model.dim + 1 :])
-    if model.numel == 0:
+    if least_dims(layout):
+        ranks = layout.mesh[1] if layout.mesh else world_size
+        return (*small[: layout.dim], next(_lengths(shape[layout.dim], ranks, 1)), *small[layout.dim + 1 :])
+    if numel == 0:
         return small
-    candidates = _lengths(model.numel, world_size, layout.alignment)
+    candidates = _lengths(numel, layout.group_size or world_size, layout.alignment)
     return next(found for numel in candidates if (found := _shaped(numel, shape)) is not None)
 
 

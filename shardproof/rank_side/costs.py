@@ -4,45 +4,66 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 import gpu_impl
-from gpu_impl import all_gather
 from shardproof.rank_side.sessions import Spec
 from shardproof.rank_side.tensors import torch_dtype
 from shardproof.ranks import Context
 
-Variant = Callable[[], object]
+
+def _nothing() -> None:
+    """Most variants need no preparation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to do it; `before` every call something may have to be prepared, which host times leave out."""
+
+    call: Callable[[], object]
+    before: Callable[[], object] = _nothing
 
 
 def measure(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> tuple[Any, Sequence[bytes]]:  # noqa: ARG001  # the pool's form
     """Median seconds a call of every variant, by numel.
 
-    payload: ranks of the group, numels, dtype, rounds, and calls a round. On CUDA "device" times are between events
-    and "host" times are what the calling thread spends; on the CPU they are the same thing.
+    payload: ranks of the group, numels, dtype, rounds, and calls a round.
     """
     group = context.group(tuple(payload["ranks"]))
     device = torch.device(context.device)
     dtype = torch_dtype(payload["dtype"])
     answer = {}
     for numel in payload["numels"]:
-        variants = _variants(numel, dtype, group, device)
-        for variant in variants.values():
-            variant()
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
-        for _ in range(payload["rounds"]):
-            for name, variant in variants.items():
-                times[name].append(_timed(variant, payload["calls"], device))
-        answer[str(numel)] = {
-            name: {"device": statistics.median(t[0] for t in taken), "host": statistics.median(t[1] for t in taken)}
-            for name, taken in times.items()
-        }
-        del variants
+        answer[str(numel)] = compared(
+            _variants(numel, dtype, group, device), payload["rounds"], payload["calls"], device
+        )
     return answer, ()
+
+
+def compared(
+    variants: Mapping[str, Variant], rounds: int, calls: int, device: torch.device
+) -> dict[str, dict[str, float]]:
+    """Median seconds a call of every variant, which take turns.
+
+    On CUDA "device" times are between events around all calls of a round, and "host" times are what the calling thread
+    spends in a call; on the CPU both are the latter.
+    """
+    for variant in variants.values():
+        variant.before()
+        variant.call()
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
+    for _ in range(rounds):
+        for name, variant in variants.items():
+            times[name].append(_timed(variant, calls, device))
+    return {
+        name: {"device": statistics.median(t[0] for t in taken), "host": statistics.median(t[1] for t in taken)}
+        for name, taken in times.items()
+    }
 
 
 def _variants(numel: int, dtype: torch.dtype, group: dist.ProcessGroup, device: torch.device) -> dict[str, Variant]:
@@ -56,17 +77,14 @@ def _variants(numel: int, dtype: torch.dtype, group: dist.ProcessGroup, device: 
     session.register([spec])  # type: ignore[list-item]  # its full is a tensor, never None
     buffer = torch.empty(padded, dtype=dtype, device=device)
     source = torch.zeros(padded, dtype=dtype, device=device)
-
-    def shipped() -> torch.Tensor:
-        session.invalidate("w")
-        return session.gather("w")
+    public = dist.all_gather_single if hasattr(dist, "all_gather_single") else dist.all_gather_into_tensor
 
     def raw() -> None:
-        all_gather(buffer, shard, group)
+        public(buffer, shard, group=group)
 
     def replaced() -> torch.Tensor:
         fresh = torch.empty(padded, dtype=dtype, device=device)
-        all_gather(fresh, shard, group)
+        public(fresh, shard, group=group)
         return fresh[:numel].clone()
 
     def allocation() -> torch.Tensor:
@@ -76,29 +94,29 @@ def _variants(numel: int, dtype: torch.dtype, group: dist.ProcessGroup, device: 
         return source[:numel].clone()
 
     return {
-        "shipped gather": shipped,
-        "bare collective": raw,
-        "allocate, gather, copy": replaced,
-        "allocation alone": allocation,
-        "copy alone": copy,
+        "shipped gather": Variant(lambda: session.gather("w"), before=lambda: session.invalidate("w")),
+        "bare collective": Variant(raw),
+        "allocate, gather, copy": Variant(replaced),
+        "allocation alone": Variant(allocation),
+        "copy alone": Variant(copy),
     }
 
 
 def _timed(variant: Variant, calls: int, device: torch.device) -> tuple[float, float]:
     """(device, host) seconds a call."""
-    if device.type != "cuda":
-        began = time.perf_counter()
-        for _ in range(calls):
-            variant()
-        spent = (time.perf_counter() - began) / calls
-        return spent, spent
-    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]  # torch's
-    torch.cuda.synchronize()
-    began = time.perf_counter()
-    before.record()
+    cuda = device.type == "cuda"
+    if cuda:
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]  # torch's
+        torch.cuda.synchronize()
+        before.record()
+    host = 0.0
     for _ in range(calls):
-        variant()
+        variant.before()
+        began = time.perf_counter()
+        variant.call()
+        host += time.perf_counter() - began
+    if not cuda:
+        return host / calls, host / calls
     after.record()
-    host = (time.perf_counter() - began) / calls
     torch.cuda.synchronize()
-    return before.elapsed_time(after) / 1000 / calls, host
+    return before.elapsed_time(after) / 1000 / calls, host / calls

@@ -5,11 +5,14 @@ What goes wrong for three float32 elements on one rank is a misunderstanding of 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from shardproof.case import Parameter
+from shardproof.layouts import cuts_of, plainest
 from shardproof.rank_side.sessions import Loaded, Spec, open_session
 
 _SHAPE = (3,)
@@ -20,14 +23,15 @@ def probe(loaded: Loaded, group: dist.ProcessGroup, device: torch.device) -> str
     full = torch.tensor([1.0, 2.0, 3.0], device=device)
     spec = Spec("probe", _SHAPE, torch.float32, full, grad=torch.zeros(_SHAPE, device=device))
     try:
+        layout = plainest(loaded.attribute("layouts", ("flat_padded",))[0])
         shard = loaded.function("shard")
         if shard is not None:
-            spec.shard = shard(full.clone(), 0, 1)
+            options = cuts_of(layout, (Parameter(spec.id, _SHAPE),), 1)[spec.id].options
+            spec.shard = shard(full.clone(), 0, 1, **options)
             wrong = _wrong("shard(full, rank=0, world_size=1)", spec.shard, device)
             if wrong:
                 return wrong
-        layouts = loaded.attribute("layouts", ("flat_padded",))
-        session = open_session(loaded, group, device, {"kind": layouts[0], "alignment": 1, "dim": 0})
+        session = open_session(loaded, group, device, asdict(layout))
         session.register([spec])
         return _wrong("gather at world size 1", session.gather("probe"), device)
     except Exception as error:  # whatever it raises is the answer

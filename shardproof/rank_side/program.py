@@ -12,14 +12,15 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from invariants import Claim, Held, Seen, Step
+from invariants import Claim, Held, Place, Seen, Step
 from reference import Run, encode
 from shardproof.case import Case, Group, Operation
 from shardproof.contents import REGISTERED, grad_dtype, gradient, learning_rate, with_gradient
+from shardproof.layouts import at, cuts_of
 from shardproof.rank_side import scalars
 from shardproof.rank_side.observer import Observer, PoisonedResize
 from shardproof.rank_side.sessions import Loaded, open_session
-from shardproof.rank_side.specs import Given, Setting, give, layout_options, new_shards
+from shardproof.rank_side.specs import Given, Setting, give, new_shards
 from shardproof.rank_side.tensors import Guarded, guarded, raw_bytes, see, torch_dtype
 
 Findings = dict[str, Any]
@@ -179,11 +180,11 @@ def _layout(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
     layout = state.loaded.function("layout")
     if layout is None:
         raise TypeError(f"{state.loaded.target} offers no layout(shape, rank, world_size)")
-    options = layout_options(state.case)
+    cuts = cuts_of(state.case.layout, state.case.parameters, len(group.ranks))
     claims = {}
     for id in ids:
         shape = state.case.parameter(id).shape
-        claims[id] = claim(layout(shape, state.rank_in(group), len(group.ranks), **options), shape)
+        claims[id] = claim(layout(shape, state.rank_in(group), len(group.ranks), **cuts[id].options), shape)
     return {"claims": claims}
 
 
@@ -194,6 +195,7 @@ def claim(answer: Mapping[str, Any], shape: tuple[int, ...]) -> Claim:
         padded_numel=int(answer["padded_numel"]),
         runs=tuple(Run(*map(int, run)) for run in answer["runs"]),
         logical_shape=tuple(answer.get("logical_shape", shape)),
+        place=Place(*map(int, answer["place"])) if "place" in answer else None,
     )
 
 
@@ -461,7 +463,7 @@ def _session(state: State, group: Group) -> Any:
     """The group's session, opened at its first operation."""
     if group.name not in state.sessions:
         process_group = state.group_of(group.ranks)
-        layout = _by_name(state.case.layout)
+        layout = _by_name(at(state.case.layout, len(group.ranks)))
         state.sessions[group.name] = open_session(state.loaded, process_group, state.device, layout)
     return state.sessions[group.name]
 

@@ -12,7 +12,7 @@ import torch
 from reference import DTYPES, partition
 from shardproof.case import Case, Divergence, Parameter
 from shardproof.contents import full_bits, grad_dtype
-from shardproof.layouts import layout_of
+from shardproof.layouts import Cut, cuts_of
 from shardproof.rank_side.observer import poison_storage
 from shardproof.rank_side.sessions import Loaded, Spec
 from shardproof.rank_side.tensors import Guarded, guarded, torch_dtype
@@ -54,10 +54,11 @@ def give(
     divergences = [d for d in setting.case.divergences if d.rank == setting.rank] if diverge else []
     for divergence in divergences:
         parameters = _differ(parameters, divergence)
+    cuts = cuts_of(setting.case.layout, parameters if divergences else setting.case.parameters, setting.world_size)
     specs: list[Spec] = []
     given: dict[str, Given] = {}
     for parameter in parameters:
-        spec, shard = _spec(setting, parameter, written_by, {spec.id: spec for spec in specs})
+        spec, shard = _spec(setting, parameter, cuts[parameter.id], written_by, {spec.id: spec for spec in specs})
         if shard is not None:
             given[parameter.id] = shard
         specs.append(spec)
@@ -69,15 +70,16 @@ def give(
 def new_shards(setting: Setting, ids: Sequence[str], written_by: int) -> dict[str, Given]:
     """This rank's shards of new contents, by the implementation's own `shard`, else as the model cuts them."""
     specs, given = give(setting, ids, written_by)
+    cuts = cuts_of(setting.case.layout, setting.case.parameters, setting.world_size)
     for spec in specs:
         if spec.id not in given:
             bits = full_bits(setting.case, setting.case.parameter(spec.id), written_by)
-            given[spec.id] = _model_shard(setting, setting.case.parameter(spec.id), bits)
+            given[spec.id] = _model_shard(setting, setting.case.parameter(spec.id), cuts[spec.id], bits)
     return given
 
 
 def _spec(
-    setting: Setting, parameter: Parameter, written_by: int | str, earlier: Mapping[str, Spec]
+    setting: Setting, parameter: Parameter, cut: Cut, written_by: int | str, earlier: Mapping[str, Spec]
 ) -> tuple[Spec, Given | None]:
     dtype = torch_dtype(parameter.dtype)
     tied = earlier.get(parameter.tied_to or "")
@@ -90,7 +92,7 @@ def _spec(
         shape=parameter.shape,
         dtype=dtype,
         full=memory.tensor if tied is None else tied.full,
-        grad=_gradient_buffer(setting, parameter),
+        grad=_gradient_buffer(setting, parameter, cut),
         requires_grad=not parameter.frozen,
         tied_to=parameter.tied_to,
         comm_dtype=torch_dtype(parameter.comm_dtype) if parameter.comm_dtype else None,
@@ -98,64 +100,50 @@ def _spec(
     if tied is not None:
         spec.shard = tied.shard
         return spec, None
-    cut = setting.loaded.function("shard")
-    if cut is None:
+    own = setting.loaded.function("shard")
+    if own is None:
         return spec, None
-    options = layout_options(setting.case)
-    shard = cut(spec.full, setting.rank, setting.world_size, **options)
+    shard = own(spec.full, setting.rank, setting.world_size, **cut.options)
     if not isinstance(shard, torch.Tensor):
         raise TypeError(f"shard returned {type(shard).__name__}, expected a torch.Tensor")
-    given = _own(setting, parameter, shard)
+    given = _own(setting, parameter, cut, shard)
     given.full_mutated = memory.mutated() or memory.guards_broken()
     spec.shard = given.shard
     return spec, given
 
 
-def _own(setting: Setting, parameter: Parameter, shard: torch.Tensor) -> Given:
+def _own(setting: Setting, parameter: Parameter, cut: Cut, shard: torch.Tensor) -> Given:
     """Move a contiguous shard into guarded memory and poison its padding; a strided one stays as it was returned."""
     shard = shard.detach()
     if not shard.is_contiguous():
         return Given(shard, None)
     words = shard.reshape(-1).view(torch.uint8).to("cpu", copy=True).numpy()
-    layout = layout_of(setting.case.layout, parameter.shape, setting.world_size)
-    if shard.numel() == layout.shard_numel(setting.rank):
+    if shard.numel() == cut.layout.shard_numel(setting.rank):
         byte = setting.poison & 1 if parameter.dtype == "bool" else setting.poison
-        words[layout.owned(setting.rank) * shard.element_size() :] = byte
+        words[cut.layout.owned(setting.rank) * shard.element_size() :] = byte
     memory = guarded(words, shard.shape, shard.dtype, setting.device, storage_offset=parameter.storage_offset)
     return Given(memory.tensor, memory)
 
 
-def _model_shard(setting: Setting, parameter: Parameter, bits: Any) -> Given:
-    layout = layout_of(setting.case.layout, parameter.shape, setting.world_size)
+def _model_shard(setting: Setting, parameter: Parameter, cut: Cut, bits: Any) -> Given:
     width = DTYPES[parameter.dtype].itemsize
     elements = bits.view(np.dtype((np.void, width)))
-    cut = partition(elements, layout)[setting.rank]
+    shard = partition(elements, cut.layout)[setting.rank]
     dtype = torch_dtype(parameter.dtype)
-    memory = guarded(cut.view(np.uint8), (cut.size,), dtype, setting.device)
+    memory = guarded(shard.view(np.uint8), (shard.size,), dtype, setting.device)
     return Given(memory.tensor, memory)
 
 
-def _gradient_buffer(setting: Setting, parameter: Parameter) -> torch.Tensor | None:
+def _gradient_buffer(setting: Setting, parameter: Parameter, cut: Cut) -> torch.Tensor | None:
     """What lies in the gradient's place; its contents mean nothing, so they are poison."""
     if parameter.frozen or parameter.grad_buffer == "absent":
         return None
     shape: tuple[int, ...] = parameter.shape
     if parameter.grad_buffer == "partition":
-        shape = (layout_of(setting.case.layout, parameter.shape, setting.world_size).shard_numel(setting.rank),)
+        shape = (cut.layout.shard_numel(setting.rank),)
     buffer = torch.empty(shape, dtype=torch_dtype(grad_dtype(parameter)), device=setting.device)
     poison_storage(buffer.untyped_storage(), setting.poison)
     return buffer
-
-
-def layout_options(case: Case) -> dict[str, Any]:
-    """Keyword arguments that say more than the shape: only those that differ from the plain case."""
-    spec = case.layout
-    options: dict[str, Any] = {}
-    if spec.alignment != 1:
-        options["alignment"] = spec.alignment
-    if spec.kind == "chunk" and spec.dim:
-        options["dim"] = spec.dim
-    return options
 
 
 def _differ(parameters: list[Parameter], divergence: Divergence) -> list[Parameter]:

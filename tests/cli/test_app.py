@@ -24,10 +24,13 @@ def python(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str
 def test_help_names_every_command(run: Run) -> None:
     ended = run("--help")
     assert ended.code == 0
-    assert all(f"  {name} " in ended.out for name in ("check", "replay", "laws", "impls"))
+    assert all(f"  {name} " in ended.out for name in COMMANDS)
 
 
-@pytest.mark.parametrize("command", ["check", "replay", "laws", "impls"])
+COMMANDS = ("check", "replay", "laws", "impls", "faults", "prove", "bench")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(run: Run, command: str) -> None:
     ended = run(command, "--help")
     assert ended.code == 0

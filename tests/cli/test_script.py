@@ -6,14 +6,22 @@ import importlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from reference import DTYPES
-from shardproof.case import Case, Group, Operation, Parameter
+from reference import DTYPES, partition
+from shardproof.case import Case, Group, LayoutSpec, Operation, Parameter
+from shardproof.case_file import to_json
+from shardproof.layouts import KINDS, cuts_of
 from shardproof.script import as_script
+from shardproof.strategies import cases
 from shardproof.values import as_bytes, moved
+from tests.search.planted import describe
 
 ROOT = Path(__file__).parents[2]
 CASE = Case(
@@ -78,6 +86,46 @@ def test_as_expected(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "everything is as expected"
     assert "rank 2 of 3 in other, step 15 gather: done" in done.stdout
+
+
+# A layout, and a correct implementation of it.
+LAYOUTS: list[tuple[str, LayoutSpec, int]] = [
+    ("Buckets", LayoutSpec("bucket", 2, 0, 13, 4, 3), 3),
+    ("Ragged", LayoutSpec("ragged", units=(3, 2)), 3),
+    ("Grouped", LayoutSpec("grouped", 2, group_size=2), 4),
+    ("TwoDimensional", LayoutSpec("two_dimensional", 2, 1, mesh=(1, 2)), 4),
+]
+
+
+@pytest.mark.parametrize(("name", "layout", "other"), LAYOUTS, ids=[name for name, _, _ in LAYOUTS])
+def test_every_layout_is_cut_as_expected(tmp_path: Path, name: str, layout: LayoutSpec, other: int) -> None:
+    parameters = (Parameter("p0", (5, 3)), *CASE.parameters[1:], Parameter("p3", (1, 7), grad_buffer="partition"))
+    groups = (Group("main", (1, 2)), Group("other", tuple(range(other))))
+    script = tmp_path / "show.py"
+    case = replace(CASE, parameters=parameters, groups=groups, layout=layout)
+    script.write_text(as_script(case, f"shardproof.fault_models.cutting:{name}"))
+    done = run(script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "everything is as expected"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_same_cut(monkeypatch: pytest.MonkeyPatch, kind: str, data: st.DataObject) -> None:
+    standalone = importlib.import_module("shardproof.standalone")
+    case = data.draw(cases(describe(layouts=(kind,), alignments=(1, 2, 3)), range(1, 5)))
+    if case.divergences or any(parameter.numel > 2**20 for parameter in case.parameters):
+        return
+    monkeypatch.setattr(standalone, "CASE", to_json(case))
+    for size in {len(group.ranks) for group in case.groups}:
+        cuts = cuts_of(case.layout, case.parameters, size)
+        for p in case.parameters:
+            full = torch.arange(p.numel).reshape(p.shape)
+            said = standalone.options(p.id, full, size)
+            assert {name: tuple(said[name]) if name == "shapes" else said[name] for name in said} == cuts[p.id].options
+            for rank, shard in enumerate(partition(full.numpy(), cuts[p.id].layout)):
+                assert standalone.cut(full, rank, size, p.id).reshape(-1).tolist() == shard.tolist()
 
 
 def test_a_lost_tail(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from invariants import Buffer, Call, Claim, Cost, Held, Seen, Step
+from invariants import Buffer, Call, Claim, Cost, Held, Place, Seen, Step
 from reference import Run
 from shardproof.wire import pack, unpack
 
@@ -23,7 +23,7 @@ FULL = Step(
     guards=("b",),
     held=(Held("a", 1, True, 7), Held("a", 2, False)),
     cost=Cost((Call("all_gather", (Buffer(4, "int8", True, 1, 2),), (Buffer(8, "int8", False, 3),)),), 1, 2, 3, 4, 5),
-    claims={"a": Claim(3, 6, (Run(0, 1, 2, 3, 4),), (5,))},
+    claims={"a": Claim(3, 6, (Run(0, 1, 2, 3, 4),), (5,)), "b": Claim(1, 2, (), (2,), Place(3, 2, 6))},
     scalar=0.0,
     freed={"a": False},
     available={"a": True},

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from invariants import Claim, Evidence, Expected, Law, RankStory, Seen, Step, Subject, Violation
+from invariants import Claim, Evidence, Expected, Law, Place, RankStory, Seen, Step, Subject, Violation
 from reference import Chunk, FlatPadded, Layout, Run
 from shardproof.case import Case, Divergence, Group, LayoutSpec, Operation, Parameter
 from shardproof.failure import Failure, failure_of, message_of
 from shardproof.failure_text import describe
+from shardproof.layouts import layouts_of
 
 
 def law(slug: str, sentence: str) -> Law[Seen]:
@@ -22,6 +23,7 @@ ROUND_TRIP = law("round-trip", "A gathered parameter is bit for bit the paramete
 REFUSED = law("refused-everywhere", "What must be refused is refused by every rank.")
 IN_TIME = law("bounded-time", "Every rank comes back in bounded time.")
 LAYOUT = law("owned-exactly-once", "Every element of a parameter is stored by exactly one rank.")
+TILE = law("buckets-tile", "Buckets tile their buffer.")
 NORM = law("norm-matches-unsharded", "The norm of sharded gradients is the norm of the whole ones.")
 
 STACK = "\n".join(f'  File "library.py", line {line}, in frame_{line}' for line in range(30))
@@ -120,6 +122,48 @@ def wrong_claim_on_a_real_parameter() -> Failure:
     return failure(case, LAYOUT, evidence(case, ranks, {"embedding": layout}), seen)
 
 
+def overlapping_buckets() -> Failure:
+    """The second of two buckets starts before the padding of the first one."""
+    case = Case(
+        groups=(Group("main", (0, 1)),),
+        parameters=(Parameter("weight", (3,)), Parameter("bias", (2,))),
+        program=(Operation("layout"),),
+        layout=LayoutSpec("bucket", bucket_numel=3),
+    )
+    layouts = layouts_of(case.layout, case.parameters, 2)
+    bias = Claim(1, 2, (Run(0, 0, 1, 1, 1),), (2,), Place(3, 3, 5))
+    ranks = [RankStory(rank, "done", steps(case, rank, "done", claims={"bias": bias})) for rank in range(2)]
+    seen = Violation(TILE.slug, "a bucket from 3 overlaps the one before it", "a start at 4", 0, "bias", 0)
+    return failure(case, TILE, evidence(case, ranks, layouts), seen)
+
+
+# A layout, and how it is told of.
+IN_WORDS: list[tuple[LayoutSpec, str]] = [
+    (LayoutSpec(), "flat padded"),
+    (LayoutSpec(alignment=8), "flat padded to multiples of 8"),
+    (LayoutSpec("chunk", dim=1), "chunked along dim 1"),
+    (LayoutSpec("ragged", units=(3, 4)), "in whole units of 3, 4"),
+    (LayoutSpec("grouped", group_size=2), "flat padded inside groups of 2 ranks"),
+    (
+        LayoutSpec("two_dimensional", dim=1, mesh=(1, 4)),
+        "chunked along dim 1 over 4 tensor and flat padded over 1 data ranks",
+    ),
+    (
+        LayoutSpec("bucket", bucket_numel=5),
+        "in flat buckets of at most 5 elements, from 0 on in the bucket from 0 to 8, one of 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("layout", "words"), IN_WORDS, ids=[layout.kind for layout, _ in IN_WORDS])
+def test_layouts_in_words(layout: LayoutSpec, words: str) -> None:
+    case = Case((Group("main", (0, 1, 2, 3)),), (Parameter("w", (2, 4)),), (Operation("register"),), layout)
+    ranks = [RankStory(rank, "done", steps(case, rank, "done")) for rank in range(4)]
+    layouts = layouts_of(layout, case.parameters, 4)
+    text = describe(failure(case, ROUND_TRIP, evidence(case, ranks, layouts), Violation("x", "1", "2", 0, "w", 0)))
+    assert f"where the elements of 'w' (float32 [2, 4]), {words} over 4 ranks, lie:" in text
+
+
 def nothing_to_point_at() -> Failure:
     """A number is wrong: no parameter, no element, many ranks alike."""
     case = Case(
@@ -137,6 +181,7 @@ FAILURES = (
     one_rank_refuses,
     killed_by_a_signal,
     wrong_claim_on_a_real_parameter,
+    overlapping_buckets,
     nothing_to_point_at,
 )
 

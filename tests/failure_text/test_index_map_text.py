@@ -8,7 +8,7 @@ from math import prod
 
 import pytest
 
-from reference import Chunk, FlatPadded, Layout
+from reference import Bucketed, Chunk, FlatPadded, Grouped, InBucket, Layout, Ragged, TwoDimensional
 from shardproof.index_map_text import WIDTH, coordinates, draw, legend
 
 DRAWINGS: list[tuple[Layout, int | None, str]] = [
@@ -51,6 +51,49 @@ DRAWINGS: list[tuple[Layout, int | None, str]] = [
         rank 0   0   1  ...   7   8  [9] 10  11  owns 12 of 12
         rank 1  12  13  ...  19  20  21  22  23  owns 12 of 12
         rank 2  24  25  ...                      owns 6 of 6
+        """,
+    ),
+    (
+        InBucket(Bucketed(((2,), (3,)), 4, None, 4), 1),
+        1,
+        """
+        offset 0   1
+        rank 0        stores nothing
+        rank 1        stores nothing
+        rank 2 0 [1]  owns 2 of 2
+        rank 3 2      owns 1 of 1
+        """,
+    ),
+    (
+        Grouped(FlatPadded((3,), 2), 2),
+        2,
+        """
+        offset 0   1
+        rank 0 0   1   owns 2 of 2
+        rank 1 [2] pad owns 1 of 2
+        rank 2 0   1   owns 2 of 2
+        rank 3 [2] pad owns 1 of 2
+        """,
+    ),
+    (
+        TwoDimensional((2, 3), (2, 2), 1),
+        None,
+        """
+        offset 0   1
+        rank 0 0   1   owns 2 of 2
+        rank 1 2       owns 1 of 1
+        rank 2 3   4   owns 2 of 2
+        rank 3 5       owns 1 of 1
+        """,
+    ),
+    (
+        Ragged((5,), (0, 4, 1)),
+        4,
+        """
+        offset 0   1  2  3
+        rank 0              stores nothing
+        rank 1 0   1  2  3  owns 4 of 4
+        rank 2 [4]          owns 1 of 1
         """,
     ),
     (

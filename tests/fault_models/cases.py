@@ -18,6 +18,7 @@ def case(
     late: Sequence[tuple[int, int]] = (),
     differs: Divergence | None = None,
     alignment: int = 1,
+    layout: LayoutSpec | None = None,
     **traits: dict[str, Any],
 ) -> Case:
     """Parameters a, b, c of these shapes. A program reads "gather a; wait a b; reduce a: mean; step=5; load in other".
@@ -34,7 +35,7 @@ def case(
         groups=tuple(groups),
         parameters=tuple(replace(p, **traits.get(p.id, {})) for p in parameters),
         program=operations,
-        layout=LayoutSpec(alignment=alignment),
+        layout=layout or LayoutSpec(alignment=alignment),
         divergences=(differs,) if differs else (),
         delays=tuple(Delay(rank, operation, 40) for rank, operation in late),
     )
@@ -58,10 +59,17 @@ _SAVE = "register; save"
 _RESHARD = "register; save; load in other; gather in other"
 _TRAIN = "register; forward; backward; step=5; gather"
 _RESUMED = "register; save; load in other; forward in other; backward in other; step=5 in other; gather in other"
+_TWO = [(1,), (1,)]
+_ALONE = LayoutSpec("bucket", bucket_numel=1)
 _HALF = {"a": {"dtype": "bfloat16"}}
 
 CASES: dict[str, Case] = {
     "negative-owned": case([(1,)], 3, "register; gather"),
+    "secondary-unclamped": case([(1,)], 4, _GATHER, layout=LayoutSpec("grouped", 2, group_size=2)),
+    "bucket-end-not-carried": case(_TWO, 2, "layout", layout=_ALONE),
+    "bucket-hole": case(_TWO, 1, "layout", layout=replace(_ALONE, parameter_alignment=2)),
+    "bucket-boundary-fixed": case([(1,)], 3, "layout", layout=LayoutSpec("bucket", bucket_alignment=2)),
+    "buffer-padded-not-buckets": case(_TWO, 2, "layout", layout=_ALONE),
     "float-ceil": case([(2**53 + 1,)], 1, "layout"),
     "floor-shards": case([(1,)], 2, "layout"),
     "floor-gradients": case([(1,)], 2, "register; reduce"),
@@ -109,6 +117,7 @@ CASES: dict[str, Case] = {
     "secondary-stale": case([(1,)], 1, _STALE),
     "secondary-stale-after-load": case([(1,)], 1, "register; gather; save; update; gather; load; gather"),
     "update-keeps-valid": case([(1,)], 1, _STALE),
+    "secondary-not-refreshed": case([(1,)], 2, _STALE, layout=LayoutSpec("grouped", group_size=1)),
     "zero-divides": case([(1, 0)], 1, _GATHER),
     "zero-crashes": case([(0,)], 1, _GATHER),
     "empty-shape-lost": case([(1, 0)], 1, _GATHER),
@@ -146,6 +155,10 @@ CASES: dict[str, Case] = {
     "stripped-by-rule": case([(1,)], 2, _SAVE),
     "trailing-zeros-stripped": case([(8,)], 1, _SAVE, a={"dtype": "bool"}),
     "last-shard-takes-all": case([(1,)], 3, _SAVE),
+    "last-of-group-takes-all": case([(1,)], 3, _SAVE, layout=LayoutSpec("grouped", group_size=3)),
+    "world-rank-for-group-rank": case(
+        [(1,)], 2, "register; save; load; gather", layout=LayoutSpec("grouped", group_size=1)
+    ),
     "new-ranks-missing": case([(2,)], 1, _RESHARD, other=2),
     "new-ranks-raise": case([(2,)], 1, _RESHARD, other=2),
     "old-shard-length": case([(2,)], 1, _RESHARD, other=2),
@@ -153,6 +166,7 @@ CASES: dict[str, Case] = {
     "scalar-saved-as-vector": case([()], 1, _SAVE),
     "step-count-sliced": case([(1,)], 2, "register; update; save; load"),
     "padded-index": case([(1,), (1,)], 2, _SAVE),
+    "compact-offsets": case(_TWO, 2, "register; save; load; gather", layout=_ALONE),
     "other-key": case([(1,)], 1, "register; gather; release"),
     "padded-rows": case([(1, 1)], 2, _SAVE),
     "last-shard-not-stepped": case([(2,)], 2, _TRAIN),
@@ -167,4 +181,19 @@ CASES: dict[str, Case] = {
     "forward-on-first-weights": case([(1,)], 1, "register; forward; update; forward"),
     "master-not-loaded": case([(1,)], 1, _RESUMED),
     "padding-rank-starts-over": case([(1,)], 2, "register; save; load"),
+}
+
+_EVERYTHING = (
+    "register; layout; gather; prefetch a; wait a; update; gather b; use; accumulate a; reduce; norm; reduce: mean; "
+    "norm; save; load; gather; load in other; gather in other; release in other"
+)
+_PADDED = [(5, 3), (7, 1), (2, 2)]
+# No fault's own: programs of everything for layouts that fault models say little of.
+SOUND: dict[str, Case] = {
+    "units": case(_PADDED, 4, _EVERYTHING, other=3, layout=LayoutSpec("ragged", units=(3, 1))),
+    "mesh": case(_PADDED, 4, _EVERYTHING, other=2, layout=LayoutSpec("two_dimensional", 2, 1, mesh=(2, 2))),
+    "rows of a mesh": case(_PADDED, 4, _EVERYTHING, other=4, layout=LayoutSpec("two_dimensional", mesh=(1, 4))),
+    "groups": case(_PADDED, 4, _EVERYTHING, other=2, layout=LayoutSpec("grouped", 2, group_size=2)),
+    "buckets": case(_PADDED, 4, _EVERYTHING, other=3, layout=LayoutSpec("bucket", 1, 0, 8, 2, 3)),
+    "one bucket": case(_PADDED, 3, _EVERYTHING, other=2, layout=LayoutSpec("bucket", 2), b={"dtype": "float64"}),
 }

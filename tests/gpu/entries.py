@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -105,11 +105,16 @@ def _spec(id: str, full: torch.Tensor, group: Any) -> Any:
     )  # fmt: skip  # one field a line would hide that this is the plain case
 
 
-def _session(context: Context, ranks: list[int], numel: int) -> tuple[Any, torch.Tensor, Callable[[], torch.Tensor]]:
+def session_of(context: Context, ranks: Sequence[int], fulls: Mapping[str, torch.Tensor]) -> gpu_impl.Session:
+    """A session of these ranks with these parameters registered."""
     group = context.group(tuple(ranks))
-    device = torch.device(context.device)
-    session = gpu_impl.Session(group, device)
-    session.register([_spec("w", torch.zeros(numel, device=device), group)])
+    session = gpu_impl.Session(group, torch.device(context.device))
+    session.register([_spec(id, full, group) for id, full in fulls.items()])
+    return session
+
+
+def _session(context: Context, ranks: list[int], numel: int) -> tuple[Any, torch.Tensor, Callable[[], torch.Tensor]]:
+    session = session_of(context, ranks, {"w": torch.zeros(numel, device=context.device)})
 
     def gather() -> torch.Tensor:
         session.invalidate("w")

@@ -60,17 +60,17 @@ def operands(context: Any, world_size: int, _blobs: Any) -> Answer:
 
     calls = []
     session = registered(context, world_size, {"a": bits((5,), torch.float32)})
-    real = seam._gather_at_once
+    real = seam._gather_directly
 
     def spy(group: Any, receive: torch.Tensor, send: torch.Tensor, options: Any) -> Any:
         calls.append((receive, send))
         return real(group, receive, send, options)
 
-    seam._gather_at_once = spy
+    seam._gather_directly = spy
     try:
         found = session.gather("a")
     finally:
-        seam._gather_at_once = real
+        seam._gather_directly = real
     ((receive, send),) = calls
     assert send.is_contiguous()
     assert send.data_ptr() == session.shard("a").data_ptr()

@@ -236,7 +236,7 @@ def broken(context: Any, _payload: Any, _blobs: Any) -> Answer:
 
     session = registered(context, 1, {"a": WHOLE, "b": WHOLE})
     held = session.gather("b")
-    real, real_start = seam._gather_at_once, seam._all_gather
+    real = seam._gather_directly
 
     def prefetched() -> object:
         session.prefetch(["a"])
@@ -251,14 +251,14 @@ def broken(context: Any, _payload: Any, _blobs: Any) -> Answer:
 
     faults = (at_start, lambda *_args, **_kwargs: Lost())
     for fault, act in product(faults, (lambda: session.gather("a"), prefetched)):
-        seam._gather_at_once = seam._all_gather = fault
+        seam._gather_directly = fault
         try:
             with pytest.raises(
                 gpu_impl.CollectiveError, match=r"all-gather of 10 x float32 failed on rank 0 of 1.*peer"
             ):
                 act()
         finally:
-            seam._gather_at_once, seam._all_gather = real, real_start
+            seam._gather_directly = real
         assert not session.available("a")
         assert session.live_bytes == 40
         assert torch.equal(held, WHOLE)

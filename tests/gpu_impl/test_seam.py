@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,24 +13,34 @@ import torch.distributed as dist
 
 from tests.gpu_impl.support import Answer
 
-NEW = ("all_gather_single", "reduce_scatter_single")
-OLD = ("all_gather_into_tensor", "reduce_scatter_tensor")
+# What the module has, what it lacks, the group's own methods that go with it.
+NAMES = [
+    (("all_gather_single", "reduce_scatter_single"), (), ("all_gather_single", "all_gather_single_coalesced")),
+    (
+        ("all_gather_into_tensor", "reduce_scatter_tensor"),
+        ("all_gather_single", "reduce_scatter_single"),
+        ("_allgather_base", "allgather_into_tensor_coalesced"),
+    ),
+]
 
 
-@pytest.mark.parametrize(("has", "lacks"), [(NEW, ()), (OLD, NEW)])
+@pytest.mark.parametrize(("has", "lacks", "methods"), NAMES)
 def test_the_names_that_torch_has_are_used(
-    monkeypatch: pytest.MonkeyPatch, has: tuple[str, ...], lacks: tuple[str, ...]
+    monkeypatch: pytest.MonkeyPatch, has: tuple[str, ...], lacks: tuple[str, ...], methods: tuple[str, ...]
 ) -> None:
     from gpu_impl import seam
 
     stand_ins = {name: object() for name in has}
+    group = SimpleNamespace(**{name: object() for name in methods})
     with monkeypatch.context() as patched:
         for name in lacks:
             patched.delattr(dist, name, raising=False)
         for name, stand_in in stand_ins.items():
             patched.setattr(dist, name, stand_in, raising=False)
+        patched.setattr(dist, "ProcessGroup", group)
         importlib.reload(seam)
-        assert [seam._all_gather, seam._reduce_scatter] == list(stand_ins.values())
+        assert seam._reduce_scatter is stand_ins[has[1]]
+        assert [seam._gather_directly, seam._gather_coalesced] == [getattr(group, name) for name in methods]
     importlib.reload(seam)
 
 

@@ -21,8 +21,10 @@ FAMILIES = (layout, registration, gather, life, collectives, reduction, state, p
 PLANTED = {slug: plants for family in FAMILIES for slug, plants in family.PLANTED.items()}
 UNJUDGED = {slug: breaks for family in FAMILIES for slug, breaks in family.UNJUDGED.items()}
 
-# These look at refusals only, and nothing is refused where all is well: what they accept stands here.
+# These look at refusals only, or at buckets, which there are none of where all is well: what they accept stands here.
 ACCEPTED: dict[str, Break] = {
+    "buckets-divisible": layout.IN_BUCKETS,
+    "buckets-tile": layout.IN_BUCKETS,
     "uniform-manifest": registration.ALL_REFUSE,
     "refused-everywhere": registration.ALL_REFUSE,
 }

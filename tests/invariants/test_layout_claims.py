@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from invariants import LAWS, Claim, Evidence, Expected, RankStory, Step, Subject, Violation, judge
-from reference import Chunk, FlatPadded, Layout, Run
+from reference import Bucketed, Chunk, FlatPadded, InBucket, Layout, Ragged, Run, TwoDimensional, whole_units
 from tests.invariants.good import claim_of
 
 LAYOUT_LAWS = [law for law in LAWS if law.family == "layout"]
@@ -51,10 +51,17 @@ def violations(layout: Layout, change: Callable[[int, Claim], Claim] | None = No
 @st.composite
 def layouts(draw: st.DrawFn) -> Layout:
     shape = tuple(draw(st.lists(st.sampled_from([0, 1, 2, 3, 5, 8, 2**20, 2**20 + 1]), max_size=3)))
-    size = draw(st.integers(1, 8))
-    if shape and draw(st.booleans()):
+    size, alignment = draw(st.integers(1, 8)), draw(st.sampled_from([1, 2, 64]))
+    kind = draw(st.sampled_from(["flat", "ragged", "bucket", *(["chunk", "mesh"] if shape else [])]))
+    if kind == "ragged":
+        return Ragged(shape, whole_units(prod(shape), size, draw(st.sampled_from([(1,), (3, 2), (2**20,)]))))
+    if kind == "bucket":
+        return InBucket(Bucketed((shape, (7,), shape), size, draw(st.sampled_from([None, 1, 10])), alignment), 2)
+    if kind == "chunk":
         return Chunk(shape, size, draw(st.integers(0, len(shape) - 1)))
-    return FlatPadded(shape, size, draw(st.sampled_from([1, 2, 64])))
+    if kind == "mesh":
+        return TwoDimensional(shape, (size, 3), draw(st.integers(0, len(shape) - 1)), None, alignment)
+    return FlatPadded(shape, size, alignment)
 
 
 @given(layouts())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from invariants import LAWS, Buffer, Call, Cost, Evidence, RankStory, Seen, Step, find, judge
-from reference import FlatPadded
+from reference import Bucketed, FlatPadded, InBucket
 from tests.invariants.good import (
     ACCUMULATE,
     GATHER,
@@ -29,6 +29,7 @@ from tests.invariants.good import (
     norm_of,
     only,
     result,
+    subject,
     until,
 )
 
@@ -95,6 +96,23 @@ def _whole_and_within_one_memory(evidence: Evidence) -> Evidence:
     return both(gather, expect(GATHER, results={"a": bytes(16)}))(replace(evidence, subjects=subjects))
 
 
+def _out_of_a_bucket(received: int) -> Break:
+    """a alone is gathered, from a bucket whose first share holds all of it."""
+    call = Call("all_gather", (Buffer(5, "float32", True, 10),), (Buffer(received, "float32", True, 100),))
+    return both(
+        only("gather"),
+        subject("a", layouts={2: InBucket(Bucketed(((5,), (40,)), 2), 0)}),
+        change(GATHER, None, cost=Cost((call,))),
+        until(GATHER),
+    )
+
+
+def test_a_buffer_for_less_than_all_parts_in_a_bucket_is_accused() -> None:
+    law = find("buffer-matches-layout")
+    assert judge(law, _out_of_a_bucket(10)(good_evidence())).outcome == "held"
+    assert judge(law, _out_of_a_bucket(9)(good_evidence())).outcome == "broken"
+
+
 def _norm(factor: float) -> Break:
     return change(11, None, scalar=norm_of((9, 10)) * factor)
 
@@ -152,6 +170,7 @@ RIGHT: dict[str, Break] = {
     "rounds where the model leaves room": both(_IN_ROOM, expect(STEPPED, room={"a": 1.0})),
     "computes the norm in float32": _norm(1 + 2**-23),
     "rounds the norm down": _norm(1 - 2**-23),
+    "gathers one parameter out of a bucket": _out_of_a_bucket(10),
     "has no clock": _everywhere(began=None),
     "says nothing of its layout": both(only("register", "gather"), change(LAYOUT, None, claims={})),
     "reuses one buffer for one parameter after another": both(

@@ -90,7 +90,10 @@ OWES: list[tuple[Layout, set[str]]] = [
     (Ragged((5,), (0, 5)), ALWAYS | {"owned-exactly-once", "order-kept"}),
     (Bucketed(((5,), (7,)), 2), ALWAYS | {"owned-exactly-once", "order-kept"}),
     (Bucketed(((5,), (7,)), 2, 6), ALWAYS | {"owned-exactly-once"}),
-    (InBucket(Bucketed(((5,), (7,)), 2, 6), 1), ALWAYS | {"owned-exactly-once", "order-kept"}),
+    (
+        InBucket(Bucketed(((5,), (7,)), 2, 6), 1),
+        ALWAYS | {"owned-exactly-once", "order-kept", "buckets-divisible", "buckets-tile"},
+    ),
     (TwoDimensional((5, 4), (2, 3)), ALWAYS | {"owned-exactly-once"}),
 ]
 REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], str]] = [
@@ -231,6 +234,24 @@ def test_a_secondary_shard_is_that_of_several_primary_ones(numel: int, world_siz
 def test_buckets_by_hand(given_shapes: Shapes, arguments: Any, starts: Any, edges: Any) -> None:
     buffer = Bucketed(given_shapes, **arguments)
     assert (buffer.starts, buffer.edges) == (starts, edges)
+
+
+@pytest.mark.parametrize(
+    ("given_shapes", "arguments", "numbers"),
+    [
+        (((7,), (2,), (3,)), {"world_size": 3, "bucket_numel": 5}, (0, 1, 1)),
+        (((2,), (2,), (9,), (1,)), {"world_size": 1, "bucket_numel": 2}, (0, 1, 2, 3)),
+        # One without elements is in the bucket that was open, though the next one starts in the same place.
+        (((3,), (0,)), {"world_size": 1}, (0, 0)),
+        (((4,), (0,), (1,)), {"world_size": 2, "bucket_numel": 4}, (0, 0, 1)),
+        (((0,), (0, 3)), {"world_size": 2, "bucket_numel": 1}, (0, 0)),
+    ],
+)
+def test_bucket_numbers_by_hand(given_shapes: Shapes, arguments: Any, numbers: tuple[int, ...]) -> None:
+    buffer = Bucketed(given_shapes, **arguments)
+    assert buffer.numbers == numbers
+    for index, number in enumerate(numbers):
+        assert buffer.bucket_of(index) == (buffer.edges[number], buffer.edges[number + 1])
 
 
 @given(

@@ -28,6 +28,7 @@ from shardproof.case_file import (
     write_case,
 )
 from shardproof.errors import UsageError
+from shardproof.layouts import KINDS
 from shardproof.strategies import cases
 from tests.search.planted import describe
 
@@ -61,9 +62,6 @@ FULL = Case(
         bucket_numel=64,
         parameter_alignment=4,
         bucket_alignment=8,
-        units=(3, 4),
-        group_size=2,
-        mesh=(1, 2),
     ),
     divergences=(
         Divergence(0, "shape", "b", (5, 1)),
@@ -74,7 +72,14 @@ FULL = Case(
     delays=(Delay(1, 2, 5),),
     seed=9,
 )
+LAYOUTS = (
+    LayoutSpec("chunk", dim=1),
+    LayoutSpec("ragged", units=(3, 4)),
+    LayoutSpec("grouped", alignment=2, group_size=2),
+    LayoutSpec("two_dimensional", alignment=2, dim=1, mesh=(1, 2)),
+)
 ANY = describe(layouts=("flat_padded", "chunk"), alignments=(1, 2, 8))
+EVERY = describe(layouts=KINDS, alignments=(1, 2, 8))
 
 
 def rebuilt(text: str) -> Case:
@@ -89,7 +94,13 @@ def test_there_and_back(case: Case) -> None:
     assert decode(encode(case)) == decode_trusted(encode(case)) == rebuilt(as_python(case)) == case
 
 
-@given(cases(ANY))
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.kind)
+def test_layouts_there_and_back(layout: LayoutSpec) -> None:
+    case = Case((Group("main", (0, 1)),), (Parameter("p", (2, 3)),), (Operation("register"),), layout)
+    assert decode(encode(case)) == decode_trusted(encode(case)) == rebuilt(as_python(case)) == case
+
+
+@given(cases(EVERY))
 @settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 def test_whatever_is_drawn_there_and_back(case: Case) -> None:
     assert decode(encode(case)) == decode_trusted(encode(case)) == rebuilt(as_python(case)) == case
@@ -140,6 +151,14 @@ def put(*path: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
         for key in path[:-1]:
             target = target[key]
         target[path[-1]] = value
+
+    return change
+
+
+def both(*changes: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    def change(target: dict[str, Any]) -> None:
+        for one in changes:
+            one(target)
 
     return change
 
@@ -211,6 +230,49 @@ HOSTILE: list[tuple[Callable[[dict[str, Any]], None], str, str]] = [
     (put("layout", value={"kind": "chunk", "dim": 1}), "case.parameters[0].shape", "a dimension 1"),
     (put("layout", value={"kind": "grouped", "group_size": 2}), "case.layout.group_size", "a divisor"),
     (put("layout", value={"kind": "two_dimensional", "mesh": [1, 2]}), "case.layout.mesh", "a product of 1"),
+    (put("layout", value={"kind": "two_dimensional"}), "case.layout.mesh", "two_dimensional needs it"),
+    (put("layout", value={"kind": "ragged"}), "case.layout.units", "ragged needs it"),
+    (put("layout", value={"kind": "ragged", "units": [1], "dim": 1}), "case.layout.dim", "ragged does not use it"),
+    (put("layout", value={"kind": "flat_padded", "bucket_numel": 7}), "case.layout.bucket_numel", "does not use it"),
+    (
+        both(
+            put("layout", value={"kind": "grouped", "group_size": 1}),
+            put("groups", 0, "ranks", value=[0, 1]),
+            put("layout", "group_size", value=3),
+        ),
+        "case.layout.group_size",
+        "a divisor of the world size 2",
+    ),
+    (
+        both(put("layout", value={"kind": "two_dimensional", "mesh": [1, 1]}), put("parameters", 0, "shape", value=[])),
+        "case.parameters[0].shape",
+        "a dimension 0",
+    ),
+    (
+        both(
+            put("layout", value={"kind": "bucket"}),
+            put("parameters", value=[{"id": "p", "shape": [1]}, {"id": "q", "shape": [1]}]),
+            put("program", 0, "parameters", value=["q"]),
+        ),
+        "case.program[0].parameters",
+        "all of them, in order",
+    ),
+    (
+        both(
+            put("layout", value={"kind": "chunk"}),
+            put("divergences", value=[{"rank": 0, "kind": "extra", "value": []}]),
+        ),
+        "case.divergences[0].value",
+        "a dimension 0 to chunk",
+    ),
+    (
+        both(
+            put("parameters", value=[{"id": "p", "shape": [1]}, {"id": "q", "shape": [1], "tied_to": "p"}]),
+            put("divergences", value=[{"rank": 0, "kind": "shard_numel", "parameter": "q", "value": 1}]),
+        ),
+        "case.divergences[0].parameter",
+        "one that is not tied",
+    ),
     (put("divergences", value=[{"rank": 1, "kind": "order"}]), "case.divergences[0].rank", "below the world size 1"),
     (put("divergences", value=[{"rank": 0, "kind": "id"}]), "case.divergences[0].parameter", "the id of a parameter"),
     (

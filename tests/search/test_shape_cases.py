@@ -5,11 +5,12 @@ import pytest
 from reference import DTYPES
 from shardproof.case_rules import check
 from shardproof.features import features
+from shardproof.layouts import KINDS
 from shardproof.model_shapes import shape_set, shape_sets
 from shardproof.shape_cases import shape_cases
 from tests.search.planted import describe, kinds
 
-ALL = describe(layouts=("flat_padded", "chunk"), alignments=(1, 8))
+ALL = describe(layouts=KINDS, alignments=(1, 8))
 FUNCTIONS = describe(form="functions", offers=("gather", "use", "update"))
 
 
@@ -24,6 +25,8 @@ def test_every_model(name: str) -> None:
     assert {(p.id, p.shape) for case in asked for p in case.parameters} == true_sizes
     moved = [case for case in found if "gather" in kinds(case)]
     assert {p.id for case in moved for p in case.parameters} == {p.name for p in shapes.parameters}
+    assert {case.layout.kind for case in asked} == {case.layout.kind for case in moved} == set(KINDS)
+    assert any("several-buckets" in features(case) for case in moved)
     for case in moved:
         assert sum(p.numel * DTYPES[p.dtype].itemsize for p in case.parameters) < 1 << 20
 

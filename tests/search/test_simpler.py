@@ -8,7 +8,7 @@ import pytest
 from shardproof.case import Case, Delay, Divergence, Group, LayoutSpec, Operation, Parameter
 from shardproof.case_rules import check
 from shardproof.simpler import simpler, size
-from tests.search.test_case_file import ANY
+from tests.search.test_case_file import ANY, EVERY
 from tests.search.test_strategies import drawn
 
 P, Q = Parameter("p", (1,)), Parameter("q", (1,))
@@ -53,7 +53,40 @@ STEPS: list[tuple[Case, Case]] = [
     (case("register", seed=3), case("register")),
     (case("register", layout=LayoutSpec(alignment=8)), case("register")),
     (case("register", layout=LayoutSpec("chunk")), case("register")),
+    (case("register", layout=LayoutSpec("bucket", 2, 0, 9, 4, 8)), case("register", layout=LayoutSpec("bucket"))),
+    (case("register", layout=LayoutSpec("bucket", 1, 0, 9)), case("register", layout=LayoutSpec("bucket", 1, 0, 1))),
+    (case("register", layout=LayoutSpec("bucket", 1, 0, 9)), case("register", layout=LayoutSpec("bucket"))),
+    (
+        case("register", layout=LayoutSpec("bucket", 1, 0, 9, 64)),
+        case("register", layout=LayoutSpec("bucket", 1, 0, 9, 2)),
+    ),
+    (
+        case("register", layout=LayoutSpec("ragged", units=(5, 3))),
+        case("register", layout=LayoutSpec("ragged", units=(1,))),
+    ),
+    (
+        case("register", layout=LayoutSpec("ragged", units=(5, 3))),
+        case("register", layout=LayoutSpec("ragged", units=(4, 2))),
+    ),
+    (
+        case("register", world=4, layout=LayoutSpec("grouped", group_size=4)),
+        case("register", world=2, layout=LayoutSpec("grouped", group_size=2)),
+    ),
+    (
+        case("register", world=4, layout=LayoutSpec("grouped", group_size=4)),
+        case("register", world=4, layout=LayoutSpec("grouped", group_size=2)),
+    ),
+    (
+        case("register", world=4, layout=LayoutSpec("two_dimensional", mesh=(2, 2))),
+        case("register", world=2, layout=LayoutSpec("two_dimensional", mesh=(1, 2))),
+    ),
+    (
+        case("register", world=4, layout=LayoutSpec("two_dimensional", mesh=(2, 2))),
+        case("register", world=4, layout=LayoutSpec("two_dimensional", mesh=(4, 1))),
+    ),
     (case("register", Parameter("p", (7, 3))), case("register", P)),
+    (case("register", Parameter("p", (7, 3)), Parameter("q", (7, 3))), case("register", P, Q)),
+    (case("register", Parameter("p", (3, 2, 0))), case("register", Parameter("p", (1, 1, 1)))),
     (case("register", Parameter("p", (7, 3))), case("register", Parameter("p", (21,)))),
     (case("register", Parameter("p", (7, 3))), case("register", Parameter("p", (6, 3)))),
     (case("register", Parameter("p", (7, 3))), case("register", Parameter("p", (3, 3)))),
@@ -99,13 +132,20 @@ def test_no_step(start: Case, unwanted: Case) -> None:
     assert unwanted not in list(simpler(start, range(1, 9)))
 
 
+def test_layouts_of_kinds_that_are_not_there_are_not_tried() -> None:
+    start = case("register", layout=LayoutSpec("bucket", bucket_numel=7))
+    found = {candidate.layout for candidate in simpler(start, range(1, 9), ("bucket", "chunk"))}
+    assert found
+    assert {layout.kind for layout in found} == {"bucket"}
+
+
 def test_the_simplest_has_none() -> None:
     assert list(simpler(case("register"), range(1, 9))) == []
 
 
 @pytest.mark.parametrize("world_sizes", [(1, 2, 4), (4,)])
 def test_whatever_is_drawn_gets_simpler_and_stays_valid(world_sizes: Sequence[int]) -> None:
-    for start in drawn(ANY, 60, world_sizes):
+    for start in [*drawn(ANY, 60, world_sizes), *drawn(EVERY, 60, world_sizes)]:
         for candidate in simpler(start, world_sizes):
             check(candidate)
             assert size(candidate) < size(start)

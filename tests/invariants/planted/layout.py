@@ -1,13 +1,16 @@
-"""Wrong claims about the layout. Parameter a: 5 elements, shards of 3, one element of padding on rank 1."""
+"""Wrong claims about the layout. Parameter a: 5 elements, shards of 3, one element of padding on rank 1.
+
+In buckets, a lies in one of 6 elements and b in one of 2 behind it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from invariants import Evidence
-from reference import Layout, Run
-from tests.invariants.good import GATHER, LAYOUT, Break, both, change, claim, lost, only, subject
+from invariants import Claim, Evidence, Place, Step
+from reference import Bucketed, InBucket, Layout, Run
+from tests.invariants.good import GATHER, LAYOUT, Break, both, change, claim, claim_of, lost, only, subject
 from tests.invariants.plants import Plant, Plants, Unjudged
 
 
@@ -39,6 +42,33 @@ def _nothing_owed(evidence: Evidence) -> Evidence:
     subjects = evidence.subjects
     free = {id: replace(one, layouts={2: _Free(one.layouts[2])}) for id, one in subjects.items()}
     return replace(evidence, subjects=free)
+
+
+_BUFFER = Bucketed(((5,), (1,)), 2, 5)
+_PLACES = {"a": Place(0, 0, 6), "b": Place(6, 6, 8)}
+
+
+def _claims_in_buckets(step: Step) -> dict[str, Claim]:
+    layouts = {id: InBucket(_BUFFER, index) for index, id in enumerate("ab")}
+    return {id: replace(claim_of(layouts[id], step.rank), place=_PLACES[id]) for id in "ab"}
+
+
+IN_BUCKETS: Break = both(
+    *(subject(id, layouts={2: InBucket(_BUFFER, index)}) for index, id in enumerate("ab")),
+    change(LAYOUT, None, claims=_claims_in_buckets),
+)
+
+
+def _bucket(id: str, *place: int, rank: int | None = None) -> Break:
+    return both(IN_BUCKETS, change(LAYOUT, rank, claims=claim(id, place=Place(*place))))
+
+
+def _half_known(evidence: Evidence) -> Evidence:
+    return both(IN_BUCKETS, change(LAYOUT, None, claims=claim("b", place=None)))(evidence)
+
+
+def _none_known(evidence: Evidence) -> Evidence:
+    return both(_half_known, change(LAYOUT, None, claims=claim("a", place=None)))(evidence)
 
 
 PLANTED: Plants = {
@@ -107,6 +137,22 @@ PLANTED: Plants = {
         Plant("negative shard", change(LAYOUT, 1, claims=claim("b", shard_numel=-1)), "a shard of -1", rank=1),
         Plant("emptiness is an error", _raises(1), "layout raised: ValueError: narrow", rank=1, parameter="b"),
     ),
+    "buckets-divisible": (
+        Plant("start no multiple", _bucket("b", 7, 7, 9), "a bucket from 7 to 9", parameter="b", step=LAYOUT),
+        Plant("end no multiple", _bucket("a", 0, 0, 5), "a bucket from 0 to 5", parameter="a"),
+        Plant("on one rank", _bucket("b", 6, 6, 7, rank=1), "a bucket from 6 to 7", rank=1),
+        Plant("only the buffer is padded", _bucket("a", 0, 0, 8, rank=0), "padded numel 6 for a bucket from 0 to 8", 0),
+    ),
+    "buckets-tile": (
+        Plant("overlap", _bucket("b", 5, 5, 7), "a bucket from 5 overlaps", parameter="b", step=LAYOUT),
+        Plant("hole", _bucket("b", 64, 64, 66, rank=1), "a bucket from 64 leaves a hole", rank=1, parameter="b"),
+        Plant("hole at the start", _bucket("a", 2, 2, 6), "a bucket from 2 leaves a hole", parameter="a"),
+        Plant("negative length", _bucket("b", 6, 6, 4), "a bucket from 6 to 4", parameter="b"),
+        Plant("parameters overlap", _bucket("b", 4, 0, 6), "it starts at 4, the one before it ends at 5", None, "b"),
+        Plant("before its bucket", _bucket("b", 5, 6, 8), "it lies from 5 to 6", parameter="b"),
+        Plant("behind its bucket", _bucket("b", 8, 6, 8), "it lies from 8 to 9", parameter="b"),
+        Plant("over the end", _bucket("a", 2, 0, 6), "it lies from 2 to 7", parameter="a"),
+    ),
     "logical-size-carried": (
         Plant("padded shape", _claim(0, logical_shape=(6,)), "logical shape (6,)", rank=0, parameter="a"),
         Plant("local shape", _claim(1, logical_shape=(2,)), "logical shape (2,)", rank=1),
@@ -115,4 +161,7 @@ PLANTED: Plants = {
 }
 
 _UNJUDGED = (only("register", "gather"), lost(GATHER, 1), _nothing_owed)
-UNJUDGED: Unjudged = dict.fromkeys(PLANTED, _UNJUDGED)
+UNJUDGED: Unjudged = dict.fromkeys(PLANTED, _UNJUDGED) | {
+    "buckets-divisible": (*_UNJUDGED, _none_known, lambda good: good),
+    "buckets-tile": (*_UNJUDGED, _none_known, _half_known, lambda good: good),
+}
