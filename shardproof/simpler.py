@@ -118,12 +118,15 @@ def _without_operation(case: Case, index: int) -> Case:
 
 
 def _without_prefetches(case: Case) -> Iterator[Case]:
-    """Neither a prefetch nor its wait makes sense alone."""
+    """Neither a prefetch nor its wait makes sense alone: both go, or a gather takes their place."""
     for start, operation in enumerate(case.program):
         if operation.kind == "prefetch":
             waits = [at for at, later in enumerate(case.program) if later.kind == "wait" and at > start]
             for end in waits:
                 yield _without_operation(_without_operation(case, end), start)
+                gather = replace(case.program[end], kind="gather")
+                plain = replace(case, program=(*case.program[:end], gather, *case.program[end + 1 :]))
+                yield _without_operation(plain, start)
 
 
 def _without_rounds(case: Case) -> Iterator[Case]:
