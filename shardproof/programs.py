@@ -61,15 +61,16 @@ _ROWS: tuple[tuple[str, tuple[Target, ...]], ...] = (
     ("save, update T, gather T, load, gather all", ("all", "first")),
     ("save, load elsewhere, gather T", ("all", "first", "reversed")),
     ("update T, save, load elsewhere, gather T", ("all",)),
-    ("forward, backward, step, gather T", ("all", "last")),
+    ("forward, backward, step, gather T", ("all",)),
+    ("forward, backward, step, forward, backward, step, gather T", ("all", "first")),
     ("forward, backward, norm, clip, norm, step, gather T", ("all",)),
     ("forward, backward, clip far, step, forward, backward, step, gather T", ("all",)),
     ("gather T, forward, backward, step, gather T, release T", ("all",)),
     ("accumulate T, forward, backward, norm, step, gather T", ("all",)),
     ("reduce T, step, gather T", ("all",)),
     ("reduce T, clip, norm, step, gather all", ("all",)),
-    ("forward, backward, step, save, load, forward, backward, step, gather T", ("all",)),
-    ("forward, backward, step, save, load elsewhere, gather T, forward, backward, step, gather T", ("all",)),
+    ("save, forward, backward, step, load, forward, backward, step, gather T", ("all", "last")),
+    ("forward, backward, step, save, load elsewhere, gather T, forward, backward, step, gather T", ("all", "last")),
 )
 
 # Operations on given gradients happen where the parameters were registered, training wherever they are.
