@@ -66,7 +66,7 @@ _ROWS: tuple[tuple[str, tuple[Target, ...]], ...] = (
     ("forward, backward, norm, clip, norm, step, gather T", ("all",)),
     ("forward, backward, clip far, step, forward, backward, step, gather T", ("all",)),
     ("gather T, forward, backward, step, gather T, release T", ("all",)),
-    ("accumulate T, forward, backward, norm, step, gather T", ("all",)),
+    ("accumulate T, forward, backward, norm, step, gather T", ("all", "first")),
     ("reduce T, step, gather T", ("all",)),
     ("reduce T, clip, norm, step, gather all", ("all",)),
     ("save, forward, backward, step, load, forward, backward, step, gather T", ("all", "last")),
