@@ -337,6 +337,9 @@ _TRAITS: tuple[_Trait, ...] = (
     _alone(lambda p: replace(p, dtype="float32", comm_dtype="bfloat16", frozen=False)),
     _tied,
     _alike,
+    # Again, because it takes a second parameter, and what goes wrong with it often takes a certain program as well.
+    _tied,
+    _tied,
 )
 
 
