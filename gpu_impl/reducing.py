@@ -19,6 +19,9 @@ from gpu_impl.seam import all_reduce, reduce_scatter
 from gpu_impl.state import State
 from gpu_impl.transport import added_in, as_added
 
+# What one reduction counts: parameters, and elements and bytes that this rank sends, padding included.
+COUNTED = ("parameters", "elements", "bytes")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pending:
@@ -50,6 +53,7 @@ def reduce(state: State, grads: Mapping[str, torch.Tensor], reduction: str) -> d
         raise ValueError(f"reduction is {reduction!r}, expected 'sum' or 'mean'")
     accumulate(state, grads)
     chosen = state.find_all(grads or [parameter.id for parameter in state.pending])
+    state.counters = dict.fromkeys(COUNTED, 0)
     with torch.no_grad():
         reduced = {parameter: _reduced(state, parameter, reduction == "mean") for parameter in chosen}
     for parameter in chosen:
@@ -113,6 +117,8 @@ def _reduced(state: State, parameter: Parameter, mean: bool) -> torch.Tensor:
     shard = send.new_empty(parameter.shard.numel())
     if parameter.numel:
         reduce_scatter(as_added(shard), as_added(send), state.group)
+    for name, more in zip(COUNTED, (1, send.numel(), send.nbytes), strict=True):
+        state.counters[name] += more
     if mean:
         exact = not (shard.is_floating_point() or shard.is_complex())
         # By a tensor on the device: CUDA divides by a number through its reciprocal, one rounding off at 7 ranks.

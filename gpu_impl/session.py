@@ -134,6 +134,11 @@ class Session:
         """
         return reducing.reduce(self._state, grads, reduction)
 
+    @property
+    def counters(self) -> dict[str, int]:
+        """What the last reduction sent from this rank: "parameters", "elements" with padding, "bytes"; empty before."""
+        return dict(self._state.counters)
+
     @recorded
     def norm(self) -> float:
         """The 2-norm of the gradients reduced last, over all ranks; the host waits for it."""
@@ -164,9 +169,9 @@ class Session:
         return training.forward(self._state, value)
 
     @recorded
-    def backward(self) -> None:
-        """Gradients of the last forward, reduced by sum; `clip`, `norm` and `step` work on them."""
-        training.backward(self._state)
+    def backward(self) -> Mapping[str, torch.Tensor]:
+        """Gradients of the last forward, this rank's shards of the sum; `clip`, `norm` and `step` work on them."""
+        return training.backward(self._state)
 
     @recorded
     def clip(self, bound: float) -> float:

@@ -22,7 +22,8 @@ class State:
 
     `names` maps every registered id to its parameter; tied ids map to the same one. `pending` are gradients added
     up but not reduced, `reduced` this rank's shards of the last reduction, both by parameter. `scalars` are 0-dim
-    values that a checkpoint carries untouched. `tape` is the last forward's loss and the tensors it was computed from.
+    values that a checkpoint carries untouched. `counters` say what the last reduction sent. `tape` is the last
+    forward's loss and the tensors it was computed from.
     """
 
     group: dist.ProcessGroup
@@ -33,6 +34,7 @@ class State:
     pending: dict[Parameter, Any] = field(default_factory=dict)
     reduced: dict[Parameter, torch.Tensor] = field(default_factory=dict)
     scalars: dict[str, torch.Tensor | float | int] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
     tape: Any = None
 
     def find(self, id: str) -> Parameter:

@@ -51,16 +51,19 @@ def forward(state: State, value: int) -> float:
     return total.item()
 
 
-def backward(state: State) -> None:
-    """Gradients of the last forward, summed over ranks with what was accumulated. Raises RuntimeError without one."""
+def backward(state: State) -> dict[str, torch.Tensor]:
+    """This rank's shards of the last forward's gradients, summed over ranks with what was accumulated, padding zero.
+
+    By the ids that parameters were registered under first. Raises RuntimeError without a forward.
+    """
     tape: Tape | None = state.tape
     if tape is None:
         raise RuntimeError("backward without a forward before it")
     state.tape = None
-    if tape.leaves:
-        grads = torch.autograd.grad(tape.loss, tuple(tape.leaves.values()))
-        named = {parameter.id: grad for parameter, grad in zip(tape.leaves, grads, strict=True)}
-        reduce(state, named, "sum")
+    if not tape.leaves:
+        return {}
+    grads = torch.autograd.grad(tape.loss, tuple(tape.leaves.values()))
+    return reduce(state, {parameter.id: grad for parameter, grad in zip(tape.leaves, grads, strict=True)}, "sum")
 
 
 def clip(state: State, bound: float) -> float:

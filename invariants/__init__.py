@@ -19,6 +19,7 @@ from invariants.evidence import (
     Wanted,
 )
 from invariants.law import Family, Judgement, Law, Violation, judge
+from invariants.rounding import norm_rounding
 from invariants.rows import ROWS
 
 __all__ = [
@@ -47,4 +48,5 @@ __all__ = [
     "broken",
     "find",
     "judge",
+    "norm_rounding",
 ]

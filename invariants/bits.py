@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reference import Layout
+from reference import DTYPES, Layout, decode
 
 Mask = npt.NDArray[np.bool_]
 
@@ -37,6 +37,20 @@ def difference(observed: bytes, expected: bytes, itemsize: int, among: Mask | No
         return None
     first = int(places[0])
     return Difference(first, word(observed, first, itemsize), word(expected, first, itemsize), int(places.size))
+
+
+def within(observed: bytes, expected: bytes, dtype: str, room: float, among: Mask | None = None) -> bool:
+    """Whether every element (`among`: every one that counts) is at most `room` from its counterpart; a NaN is not."""
+    word = DTYPES[dtype].bits
+    distance = np.abs(decode(np.frombuffer(observed, word), dtype) - decode(np.frombuffer(expected, word), dtype))
+    return bool((distance <= room).all() if among is None else (distance <= room)[among].all())
+
+
+def shows(observed: bytes, other: bytes, expected: bytes, itemsize: int) -> bool:
+    """Whether each element that is not the expected one is `other`'s instead."""
+    seen = _elements(observed, itemsize)
+    wrong = (seen != _elements(expected, itemsize)).any(axis=1)
+    return bool(wrong.any()) and bool((seen == _elements(other, itemsize))[wrong].all())
 
 
 def word(bits: bytes, element: int, itemsize: int) -> str:

@@ -164,7 +164,11 @@ class Expected:
 
     `wanted` and its `reason` (and `link`) say whether the operation must be accepted. `results` are the bits every
     rank must see; `per_rank` replaces it where ranks see different things (reduced shards: padding included, as
-    zeros). `scalar` is exact.
+    zeros). `scalar` is exact. `earlier` is what parameters held before they were written last, oldest first: what a
+    stale copy still shows.
+
+    Where training rounded, `room` says by parameter how far an element may be from the model's, and `scalar_room` how
+    far the scalar; 0 and absent: not at all.
     """
 
     wanted: Wanted = "accept"
@@ -173,6 +177,9 @@ class Expected:
     results: Mapping[str, bytes] = field(default_factory=dict)
     per_rank: tuple[Mapping[str, bytes], ...] = ()
     scalar: float | None = None
+    earlier: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+    room: Mapping[str, float] = field(default_factory=dict)
+    scalar_room: float = 0.0
 
     def bits(self, parameter: str, rank: int) -> bytes | None:
         """The bits rank `rank` must see for `parameter`; None where the model does not say."""

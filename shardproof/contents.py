@@ -1,7 +1,8 @@
 """What a case's tensors hold, said once for the ranks and for the model.
 
 The key of a parameter's contents is its id and the operation that wrote it, so that no two generations agree and a
-stale result cannot pass for a fresh one.
+stale result cannot pass for a fresh one. What a model is trained on must be numbers, so that in a program which trains
+floating parameters hold small integers in place of bit patterns.
 """
 
 from __future__ import annotations
@@ -11,17 +12,45 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from reference import exact_bound
-from shardproof.case import Case, Operation, Parameter
+from reference import DTYPES, encode, exact_bound
+from shardproof.case import Case, Operation, OperationKind, Parameter
 from shardproof.values import Bits, integers, moved
 
 REGISTERED = "registered"
+TRAINING: tuple[OperationKind, ...] = ("forward", "backward", "clip", "step")
 
 
 def full_bits(case: Case, parameter: Parameter, written_by: int | str = REGISTERED) -> Bits:
     """The whole parameter's words in row-major order, as operation number `written_by` left them."""
     key = f"{parameter.tied_to or parameter.id}#{written_by}"
+    if trains(case) and in_model(parameter):
+        return encode(_weights(case.seed, key, parameter), parameter.dtype)
     return moved(case.seed, key, parameter.shape, parameter.dtype)
+
+
+def trains(case: Case) -> bool:
+    """Whether the program calculates with the parameters' contents."""
+    return any(operation.kind in TRAINING for operation in case.program)
+
+
+def learning_rate(operation: Operation) -> float:
+    """A step's: 2 ** -value, which keeps the product with a gradient exact; 0 would hide a step that does nothing."""
+    return 2.0 ** -max(operation.value, 1)
+
+
+def in_model(parameter: Parameter) -> bool:
+    """Whether the model that a session trains has a place for the parameter: it is of real floating numbers."""
+    return DTYPES[parameter.dtype].kind == "float"
+
+
+def _weights(seed: int, key: str, parameter: Parameter) -> npt.NDArray[np.int64]:
+    """Integers up to 127, so that float32 has room for what three steps add behind the point, or up to what leaves
+    room in narrower dtypes for sums over eight ranks and three tied ids of the weight and a small input.
+    """
+    narrow = min(parameter.dtype, parameter.comm_dtype or parameter.dtype, key=exact_bound)
+    room = min(exact_bound(narrow), 1 << 20)
+    parts = room // max(1, min(127, room // 36))
+    return integers(seed, key, 0, parameter.numel, narrow, parts=parts)
 
 
 def gradient(case: Case, parameter: Parameter, index: int, rank: int) -> npt.NDArray[np.int64]:

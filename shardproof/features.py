@@ -26,6 +26,8 @@ def required(description: Description, world_sizes: Collection[int], pool_size: 
     flat = kinds - {"chunk", "two_dimensional"}
     aligned = kinds - {"chunk", "ragged"}
     composite = any(size % low == 0 for size in world_sizes for low in range(2, size))
+    trained = {"forward", "backward", "step"} <= offers
+    resharded = {"save", "load"} <= offers and len(set(world_sizes)) > 1 and not description.needs_default_group
     wanted = {
         "padding": several,
         "padding-only-rank": several,
@@ -50,7 +52,10 @@ def required(description: Description, world_sizes: Collection[int], pool_size: 
         "asynchronous": {"prefetch", "wait"} <= offers,
         "update": "update" in offers,
         "reduction": "reduce" in offers,
-        "reshard": {"save", "load"} <= offers and len(set(world_sizes)) > 1 and not description.needs_default_group,
+        "reshard": resharded,
+        "training": trained,
+        "clipping": trained and "clip" in offers,
+        "training-resumed": trained and resharded,
     }
     return frozenset(name for name, needed in wanted.items() if needed)
 
@@ -93,6 +98,12 @@ def _gaps(buffer: Bucketed) -> tuple[bool, bool]:
     return any(padded), any(padded[:-1])
 
 
+def _training_resumed(case: Case) -> bool:
+    """A step, a load at another world size, and another step there."""
+    steps = [operation.group for operation in case.program if operation.kind == "step"]
+    return len(set(steps)) > 1
+
+
 def _several_buckets(case: Case) -> bool:
     return any(len(buffer.edges) > 2 for buffer in _buffers(case))
 
@@ -132,5 +143,8 @@ FEATURES: Mapping[str, Callable[[Case], bool]] = {
     "release": _performs("release"),
     "held-result": _performs("use"),
     "reduction": _performs("reduce"),
+    "training": _performs("backward"),
+    "clipping": _performs("clip"),
+    "training-resumed": _training_resumed,
     "reshard": lambda case: any(o.kind == "load" and o.group != "main" for o in case.program),
 }

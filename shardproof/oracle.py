@@ -1,7 +1,7 @@
 """The model runs the program: what every step must show, decided from the case alone.
 
 Contents are followed as full tensors. A gather must show the full tensor; a reduced shard is what the model's
-reduce-scatter gives, padding as zeros.
+reduce-scatter gives, padding as zeros. What training computes is said in `training_oracle`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from invariants import Expected, Subject
-from reference import encode, reduce_scatter
+from reference import decode, encode, partition, reduce_scatter
+from shardproof import training_oracle
 from shardproof.backends import CARRIES, REDUCES
 from shardproof.case import Case, Divergence, Operation, Parameter
-from shardproof.contents import REGISTERED, full_bits, grad_dtype, gradient, with_gradient
+from shardproof.contents import REGISTERED, full_bits, grad_dtype, gradient, in_model, learning_rate, with_gradient
 from shardproof.layouts import layouts_of
+from shardproof.training_oracle import Numbers, Summed, rounded
 from shardproof.values import as_bytes
 
 Answer = tuple[str, str, str]
@@ -52,8 +55,12 @@ def expectations(case: Case, policy: Sequence[str] | None, backend: str) -> tupl
 def wanted(case: Case, policy: Sequence[str] | None, backend: str) -> Answer:
     """Whether registration must be accepted: (answer, reason, link).
 
-    What the backend can do is asked first, then how ranks differ, then the implementation's policy.
+    What the backend can do is asked first, then whether the policy leaves the case open, then how ranks differ, then
+    what else the policy says.
     """
+    for parameter in case.parameters:
+        if parameter.dtype not in CARRIES[backend]:
+            return "unspecified", f"{backend} does not carry {parameter.dtype}", ""
     if policy is not None and policy[0] == "unspecified":
         return "unspecified", policy[1], policy[2]
     for divergence in case.divergences:
@@ -62,9 +69,6 @@ def wanted(case: Case, policy: Sequence[str] | None, backend: str) -> Answer:
             return "refuse", reason, ""
     if policy is not None:
         return policy[0], policy[1], policy[2]
-    for parameter in case.parameters:
-        if parameter.dtype not in CARRIES[backend]:
-            return "unspecified", f"{backend} does not carry {parameter.dtype}", ""
     kind = case.layout.kind.replace("_", " ")
     return "accept", f"{kind}, every numel and stride is accepted where nothing else is said", ""
 
@@ -100,7 +104,11 @@ class _Model:
     contents: dict[tuple[str, int | str], bytes] = field(default_factory=dict)  # of every generation asked for
     saved: dict[str, int | str] = field(default_factory=dict)
     pending: dict[str, list[int]] = field(default_factory=dict)
-    reduced: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    reduced: dict[str, Numbers] = field(default_factory=dict)
+    # By root and generation: the numbers of weights in a case that trains; all generations that a root has had.
+    weights: dict[tuple[str, int | str], Numbers] = field(default_factory=dict)
+    generations: dict[str, list[int | str]] = field(default_factory=dict)
+    input: int = 0
 
     def expect(self, index: int, operation: Operation) -> Expected:
         handler = _HANDLERS.get(operation.kind)
@@ -109,13 +117,57 @@ class _Model:
     def bits(self, ids: Sequence[str]) -> dict[str, bytes]:
         found = {}
         for id in ids:
-            parameter = self.case.parameter(id)
-            root = parameter.tied_to or id
-            key = root, self.written.get(root, REGISTERED)
-            if key not in self.contents:
-                self.contents[key] = as_bytes(full_bits(self.case, parameter, key[1]))
-            found[id] = self.contents[key]
+            generation = self.written.get(self.root(id), REGISTERED)
+            if self.room(id) < math.inf:
+                found[id] = self.bits_of(id, generation)
         return found
+
+    def bits_of(self, id: str, generation: int | str) -> bytes:
+        """What the parameter held as that operation left it."""
+        key = self.root(id), generation
+        if key not in self.contents:
+            self.contents[key] = as_bytes(full_bits(self.case, self.case.parameter(id), generation))
+        return self.contents[key]
+
+    def root(self, id: str) -> str:
+        """The id of the parameter whose memory this one uses."""
+        return self.case.parameter(id).tied_to or id
+
+    def room(self, id: str) -> float:
+        """How far an element may be from the model's; only a step ever leaves any."""
+        weights = self.weights.get((self.root(id), self.written.get(self.root(id), REGISTERED)))
+        return weights.error if weights else 0.0
+
+    def earlier(self, id: str) -> tuple[bytes, ...]:
+        """What the parameter held before it was written last."""
+        now = self.written.get(self.root(id), REGISTERED)
+        generations = [g for g in (REGISTERED, *self.generations.get(self.root(id), ())) if g != now]
+        return tuple(self.bits_of(id, generation) for generation in generations)
+
+    def write(self, root: str, index: int) -> None:
+        """The operation has written this parameter."""
+        self.written[root] = index
+        self.generations.setdefault(root, []).append(index)
+
+    def shown(self, ids: Sequence[str], **other: Any) -> Expected:
+        """What every rank must see of these parameters now."""
+        room = {id: self.room(id) for id in ids if self.room(id)}
+        earlier = {id: self.earlier(id) for id in ids if self.root(id) in self.generations}
+        return Expected(results=self.bits(ids), room=room, earlier=earlier, **other)
+
+    def size(self, operation: Operation) -> int:
+        """Ranks that perform the operation."""
+        return len(self.case.group(operation.group).ranks)
+
+    def weight(self, id: str) -> Numbers:
+        """The numbers of a parameter that is in the trained model."""
+        root = self.root(id)
+        key = root, self.written.get(root, REGISTERED)
+        if key not in self.weights:
+            parameter = self.case.parameter(root)
+            values = decode(full_bits(self.case, parameter, key[1]), parameter.dtype)
+            self.weights[key] = Numbers(values.reshape(parameter.shape))
+        return self.weights[key]
 
 
 def _register(model: _Model, index: int, operation: Operation) -> Expected:  # noqa: ARG001  # every handler's form
@@ -126,12 +178,12 @@ def _register(model: _Model, index: int, operation: Operation) -> Expected:  # n
 def _gather(model: _Model, index: int, operation: Operation) -> Expected:  # noqa: ARG001  # every handler's form
     answer, reason, link = wanted(model.case, model.policy, model.backend)
     ids = model.case.acted_on(operation)
-    return Expected(wanted=answer, reason=reason, link=link, results=model.bits(ids))  # type: ignore[arg-type]  # as above
+    return model.shown(ids, wanted=answer, reason=reason, link=link)
 
 
 def _update(model: _Model, index: int, operation: Operation) -> Expected:
-    for id in model.case.acted_on(operation):
-        model.written[model.case.parameter(id).tied_to or id] = index
+    for root in {model.root(id) for id in model.case.acted_on(operation)}:
+        model.write(root, index)
     return Expected()
 
 
@@ -151,7 +203,8 @@ def _reduce(model: _Model, index: int, operation: Operation) -> Expected:
         rounds = [*model.pending.pop(parameter.id, []), index]
         totals = [_total(case, parameter, rounds, rank) for rank in range(size)]
         shards = reduce_scatter(totals, layouts[parameter.id], operation.reduction)
-        model.reduced[parameter.id] = sum_of(totals) // (size if operation.reduction == "mean" else 1)
+        total = sum_of(totals) // (size if operation.reduction == "mean" else 1)
+        model.reduced[parameter.id] = Numbers(total.astype(np.float64))
         for rank, shard in enumerate(shards):
             per_rank[rank][parameter.id] = as_bytes(encode(shard.astype(np.int64), grad_dtype(parameter)))
         if (parameter.comm_dtype or grad_dtype(parameter)) not in REDUCES[model.backend]:
@@ -171,19 +224,91 @@ def _total(case: Case, parameter: Parameter, rounds: Sequence[int], rank: int) -
 
 
 def _norm(model: _Model, index: int, operation: Operation) -> Expected:  # noqa: ARG001  # every handler's form
-    # Python's integers: the sum of squares is exact whatever its size.
-    squares = sum(int(value) ** 2 for total in model.reduced.values() for value in total.ravel())
-    return Expected(scalar=math.sqrt(squares))
+    scalar, room = training_oracle.norm(model.reduced.values())
+    return Expected(scalar=scalar, scalar_room=room)
 
 
 def _save(model: _Model, index: int, operation: Operation) -> Expected:  # noqa: ARG001  # every handler's form
     model.saved = dict(model.written)
-    return Expected(results=model.bits([p.id for p in model.case.parameters]))
+    return model.shown([p.id for p in model.case.parameters])
 
 
 def _load(model: _Model, index: int, operation: Operation) -> Expected:  # noqa: ARG001  # every handler's form
     model.written = dict(model.saved)
     return Expected()
+
+
+def _forward(model: _Model, index: int, operation: Operation) -> Expected:  # noqa: ARG001  # every handler's form
+    model.input = operation.value
+    weights = [model.weight(p.id) for p in model.case.parameters if in_model(p)]
+    scalar, room = training_oracle.loss(weights, model.size(operation), operation.value)
+    return Expected(scalar=scalar, scalar_room=room)
+
+
+def _backward(model: _Model, index: int, operation: Operation) -> Expected:  # noqa: ARG001  # every handler's form
+    """Gradients of every trained parameter, in its dtype; a gradient of another dtype cannot be added to them."""
+    case, size = model.case, model.size(operation)
+    model.reduced, unspecified = {}, "" if any(map(trained, case.parameters)) else "no parameter can be trained"
+    per_rank: list[dict[str, bytes]] = [{} for _ in range(size)]
+    layouts = layouts_of(case.layout, case.parameters, size)
+    for parameter in filter(trained, case.parameters):
+        rounds = model.pending.pop(parameter.id, []) if operation.group == "main" else []
+        if (rounds and grad_dtype(parameter) != parameter.dtype) or parameter.dtype not in REDUCES[model.backend]:
+            unspecified = f"gradients of {parameter.id} are not of its dtype {parameter.dtype}, or cannot be added up"
+        part = Summed(
+            weight=model.weight(parameter.id),
+            own=[gradient(case, parameter, i, r).reshape(parameter.shape) for i in rounds for r in range(size)],
+            uses=sum(model.root(p.id) == parameter.id for p in case.parameters),
+            dtypes=(parameter.dtype, parameter.comm_dtype or parameter.dtype),
+            rounds=len(rounds),
+        )
+        total = model.reduced[parameter.id] = training_oracle.gradient(part, size, model.input)
+        for rank, shard in enumerate(partition(total.values, layouts[parameter.id])):
+            if total.known:
+                per_rank[rank][parameter.id] = as_bytes(rounded(shard, parameter.dtype))
+    return Expected(
+        wanted="unspecified" if unspecified else "accept",
+        reason=unspecified,
+        per_rank=tuple(per_rank),
+        room={id: total.error for id, total in model.reduced.items() if total.error},
+    )
+
+
+def trained(parameter: Parameter) -> bool:
+    """Whether a step changes the parameter: it is in the model, under its own id, and not frozen."""
+    return in_model(parameter) and not parameter.frozen and parameter.tied_to is None
+
+
+def _clip(model: _Model, index: int, operation: Operation) -> Expected:  # noqa: ARG001  # every handler's form
+    open_ = _not_trained(model)
+    if open_:
+        return open_
+    scalar, room = training_oracle.norm(model.reduced.values())
+    seen, size = subjects(model.case), model.size(operation)
+    model.reduced = training_oracle.clipped(model.reduced, float(operation.value), seen, size)
+    return Expected(scalar=scalar, scalar_room=room)
+
+
+def _step(model: _Model, index: int, operation: Operation) -> Expected:
+    open_ = _not_trained(model)
+    if open_:
+        return open_
+    for id, total in model.reduced.items():
+        parameter = model.case.parameter(id)
+        new = training_oracle.stepped(
+            model.weight(id), total, learning_rate(operation), parameter.dtype, grad_dtype(parameter)
+        )
+        model.write(id, index)
+        model.weights[id, index] = new
+        model.contents[id, index] = as_bytes(rounded(new.values, parameter.dtype))
+    return Expected()
+
+
+def _not_trained(model: _Model) -> Expected | None:
+    """What is said where there is nothing to clip or to step, or something that is no float."""
+    if model.reduced and all(trained(model.case.parameter(id)) for id in model.reduced):
+        return None
+    return Expected(wanted="unspecified", reason="what was reduced is not all of floating parameters")
 
 
 _HANDLERS: Mapping[str, Callable[[_Model, int, Operation], Expected]] = {
@@ -196,4 +321,8 @@ _HANDLERS: Mapping[str, Callable[[_Model, int, Operation], Expected]] = {
     "norm": _norm,
     "save": _save,
     "load": _load,
+    "forward": _forward,
+    "backward": _backward,
+    "clip": _clip,
+    "step": _step,
 }

@@ -1,7 +1,8 @@
 """Which order of operations makes sense, whoever implements them.
 
 Parameters are registered once, in the main group. A load at another world size moves the program to that group: its
-operations follow there, and those whose outcome is stated for the main group alone (reductions) end.
+operations follow there, and those whose outcome is stated for the main group alone (reductions of given gradients) end.
+A load starts training anew: what was reduced before it is no gradient of what it loads.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from shardproof.case import Case, Operation
 # (operation number, observed, expected)
 Misstep = tuple[int, str, str]
 
-_MAIN_ONLY = ("accumulate", "reduce", "norm", "forward", "backward", "clip", "step")
+_MAIN_ONLY = ("accumulate", "reduce")
 
 
 @dataclass(slots=True)
@@ -63,8 +64,6 @@ def _missteps(case: Case, progress: _Progress, operation: Operation, ids: set[st
             yield f"{kind} too early", needs
     if kind in _MAIN_ONLY and operation.group != "main":
         yield f"{kind} in {operation.group!r}", "in 'main'"
-    if "step" in progress.done and kind not in ("step", "release", "forward"):
-        yield f"{kind} after a step", "steps last: no value is stated after them"
 
 
 _Rule = Callable[[_Progress, set[str]], bool]
@@ -72,6 +71,10 @@ _Rule = Callable[[_Progress, set[str]], bool]
 
 def _idle(progress: _Progress, ids: set[str]) -> bool:
     return not ids & progress.under_way
+
+
+def _has_gradients(progress: _Progress, _: set[str]) -> bool:
+    return bool({"reduce", "backward"} & progress.done)
 
 
 _FREE = {"no prefetch of it under way: wait first": _idle}
@@ -85,10 +88,11 @@ _NEEDS: Mapping[str, Mapping[str, _Rule]] = {
     "update": _FREE,
     "save": _FREE,
     "load": {**_FREE, "a save before": lambda progress, _: "save" in progress.done},
-    "norm": {"a reduce before": lambda progress, _: "reduce" in progress.done},
-    "clip": {"a reduce before": lambda progress, _: "reduce" in progress.done},
-    "step": {**_FREE, "a reduce or backward before": lambda progress, _: bool({"reduce", "backward"} & progress.done)},
-    "backward": {"a forward before": lambda progress, _: "forward" in progress.done},
+    "norm": {"a reduce or backward before": _has_gradients},
+    "clip": {"a reduce or backward before": _has_gradients},
+    "step": {**_FREE, "a reduce or backward before": _has_gradients},
+    "forward": _FREE,
+    "backward": {**_FREE, "a forward of the same parameters before": lambda progress, _: "forward" in progress.done},
 }
 
 
@@ -104,3 +108,13 @@ def _advance(progress: _Progress, operation: Operation, ids: set[str]) -> None:
         progress.gathered |= ids
     elif kind == "load" and operation.group != progress.group:
         progress.group, progress.gathered = operation.group, set()
+    progress.done -= _ENDS.get(kind, set())
+
+
+# What has to be done again after an operation: a backward uses its forward up, other contents need a new one.
+_ENDS: Mapping[str, set[str]] = {
+    "load": {"forward", "backward", "reduce"},
+    "update": {"forward"},
+    "backward": {"forward"},
+    "step": {"forward"},
+}

@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shardproof.case import Operation, OperationKind
+from shardproof.contents import TRAINING
 
 Target = Literal["all", "first", "last", "reversed", "rest"]
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One operation of a segment. `elsewhere`: in the group that the parameters are not in."""
+    """One operation of a segment. `elsewhere`: in the group that the parameters are not in. `bound`: of a clip."""
 
     kind: OperationKind
     target: Target = "all"
     reduction: Literal["sum", "mean"] = "sum"
     elsewhere: bool = False
+    bound: int = 0
 
 
 Segment = tuple[Move, ...]
@@ -59,9 +61,23 @@ _ROWS: tuple[tuple[str, tuple[Target, ...]], ...] = (
     ("save, update T, gather T, load, gather all", ("all", "first")),
     ("save, load elsewhere, gather T", ("all", "first", "reversed")),
     ("update T, save, load elsewhere, gather T", ("all",)),
+    ("forward, backward, step, gather T", ("all",)),
+    ("forward, backward, step, forward, backward, step, gather T", ("all", "first")),
+    ("forward, backward, norm, clip, norm, step, gather T", ("all",)),
+    ("forward, backward, clip far, step, forward, backward, step, gather T", ("all",)),
+    ("gather T, forward, backward, step, gather T, release T", ("all",)),
+    ("accumulate T, forward, backward, norm, step, gather T", ("all", "first")),
+    ("reduce T, step, gather T", ("all",)),
+    ("reduce T, clip, norm, step, gather all", ("all",)),
+    ("save, forward, backward, step, load, forward, backward, step, gather T", ("all", "last")),
+    ("forward, backward, step, save, load elsewhere, gather T, forward, backward, step, gather T", ("all", "last")),
 )
 
-_WITH_GRADIENT = ("accumulate", "reduce", "norm")
+# Operations on given gradients happen where the parameters were registered, training wherever they are.
+_GIVEN_GRADIENTS = ("accumulate", "reduce")
+_ON_GRADIENTS = (*_GIVEN_GRADIENTS, "norm", *TRAINING)
+_RATE = 5  # 2^-5 times the gradients of three tied names on eight ranks, 24 w, is less than w: weights stay small
+_CLIPS = {"": 2, "far": 1 << 20}
 
 
 def segments(offers: Collection[str], *, means: bool, elsewhere: bool) -> tuple[Segment, ...]:
@@ -83,6 +99,8 @@ def _move(words: str, target: Target) -> Move:
     kind, _, rest = words.partition(" ")
     if rest == "elsewhere":
         return Move(kind, elsewhere=True)  # type: ignore[arg-type]  # a kind: the rows are checked by every draw's test
+    if kind == "clip":
+        return Move("clip", bound=_CLIPS[rest])
     chosen: Target = target if rest == "T" else rest or "all"  # type: ignore[assignment]  # a target, likewise
     if kind == "mean":
         return Move("reduce", chosen, "mean")
@@ -93,13 +111,14 @@ def program(chosen: Sequence[Segment], ids: Sequence[str], with_gradient: Sequen
     """The operations of these segments, one after another, after a registration.
 
     Moves that no parameter is left for are dropped. Once the parameters were loaded in another group, moves follow
-    there, and segments that speak of gradients are left out.
+    there, and segments of given gradients are left out.
     """
     operations = [Operation("register")]
     here = "main"
     for segment in chosen:
-        gradients = any(move.kind in _WITH_GRADIENT for move in segment)
-        if gradients and (here != "main" or not with_gradient):
+        gradients = any(move.kind in _GIVEN_GRADIENTS for move in segment)
+        needs_any = any(move.kind in _ON_GRADIENTS for move in segment)
+        if (gradients and here != "main") or (needs_any and not with_gradient):
             continue
         for move in segment:
             if move.elsewhere:
@@ -107,12 +126,18 @@ def program(chosen: Sequence[Segment], ids: Sequence[str], with_gradient: Sequen
             acts_on = _targets(move, with_gradient if gradients else ids)
             if acts_on is not None:
                 parameters = () if acts_on == tuple(ids) else acts_on
-                operations.append(Operation(move.kind, parameters, here, reduction=move.reduction))
+                value = _value(move, len(operations))
+                operations.append(Operation(move.kind, parameters, here, value, move.reduction))
     return tuple(operations)
 
 
+def _value(move: Move, index: int) -> int:
+    """What a training operation is given: each forward another input."""
+    return {"forward": index, "step": _RATE, "clip": move.bound}.get(move.kind, 0)
+
+
 def _targets(move: Move, ids: Sequence[str]) -> tuple[str, ...] | None:
-    if move.kind in ("save", "load", "norm"):
+    if move.kind in ("save", "load", "norm", *TRAINING):
         return ()
     chosen = {
         "all": tuple(ids),

@@ -51,7 +51,8 @@ class Session(Protocol):
     """The stateful form. Only `register` and `gather` are required; the rest is offered by being there.
 
     Looked at beside the methods: `read(path)`, the whole parameters in a saved file by id; `scalars`, a mapping of
-    0-dim state that `save` writes and `load` restores; `counters`, a mapping of what the last `reduce` counted;
+    0-dim state that `save` writes and `load` restores, numbers and 0-dim tensors, each as it was (where the mapping can
+    be written to, the harness puts some of its own in); `counters`, a mapping of what the last `reduce` counted;
     `profile()`, a context manager that gives a list, filled with a record of each operation when it ends.
     """
 
@@ -108,16 +109,29 @@ class Session(Protocol):
         """Read what `save` wrote, at whatever world size that was."""
 
     def forward(self, value: int) -> float:
-        """Run the session's own model on the input that `value` seeds; the loss."""
+        """Run this model, in float64, on the input that `value` seeds; its loss, summed over ranks, on every rank.
 
-    def backward(self) -> None:
-        """Gradients of the last forward."""
+        On rank r element i (row-major) of every parameter w of real floating numbers, frozen ones and each tied id
+        included, meets x = (i + 3 r + 5 value) mod 7 - 3. The loss is the sum of w x + w w / 2.
+        """
+
+    def backward(self) -> Mapping[str, torch.Tensor] | None:
+        """Gradients of the last forward in each parameter's dtype, summed over ranks with what was accumulated.
+
+        So for a parameter the sum over ranks of w + x, once for each id it goes by. Frozen parameters get none. They
+        stand where `reduce` leaves its gradients. What is returned (nothing need be) is judged: this rank's shards by
+        the ids that parameters were registered under first, as `reduce` returns them.
+        """
 
     def clip(self, bound: float) -> float:
-        """Clip the reduced gradients to this 2-norm; the norm before."""
+        """Scale the gradients reduced last by bound / norm where their 2-norm is above the bound; the norm before."""
 
     def step(self, learning_rate: float) -> None:
-        """One plain optimizer step on the shards: shard -= learning_rate * reduced gradient."""
+        """A plain optimizer step for what was reduced last: weight -= learning_rate * gradient, rounded once.
+
+        Gradients stay. The next gather shows the new weights, a save holds them, and training goes on from them after
+        a load at another world size. The learning rate is a power of two.
+        """
 
 
 FUNCTIONS = ("shard", "layout", "gather", "reduce")

@@ -65,6 +65,7 @@ def _steps(case: Case, world_sizes: Collection[int]) -> Iterator[Case]:
     yield from (_without_parameter(case, parameter) for parameter in case.parameters)
     yield from (_without_operation(case, index) for index in reversed(range(len(case.program))))
     yield from _without_prefetches(case)
+    yield from _without_rounds(case)
     for name in ("divergences", "delays"):
         items = getattr(case, name)
         yield from (replace(case, **{name: items[:at] + items[at + 1 :]}) for at in range(len(items)))
@@ -117,12 +118,28 @@ def _without_operation(case: Case, index: int) -> Case:
 
 
 def _without_prefetches(case: Case) -> Iterator[Case]:
-    """Neither a prefetch nor its wait makes sense alone."""
+    """Neither a prefetch nor its wait makes sense alone: both go, or a gather takes their place."""
     for start, operation in enumerate(case.program):
         if operation.kind == "prefetch":
             waits = [at for at, later in enumerate(case.program) if later.kind == "wait" and at > start]
             for end in waits:
                 yield _without_operation(_without_operation(case, end), start)
+                gather = replace(case.program[end], kind="gather")
+                plain = replace(case, program=(*case.program[:end], gather, *case.program[end + 1 :]))
+                yield _without_operation(plain, start)
+
+
+def _without_rounds(case: Case) -> Iterator[Case]:
+    """A forward, its backward, and what is done with the gradients until there are others: only all of it can go."""
+    for start, operation in enumerate(case.program):
+        if operation.kind in ("forward", "reduce"):
+            rest = [(at, later.kind) for at, later in enumerate(case.program) if at > start]
+            ends = (at for at, kind in rest if kind in ("forward", "reduce"))
+            end = next(ends, len(case.program))
+            fewer = case
+            for at in (at for at, kind in reversed(rest) if at < end and kind in ("backward", "norm", "clip", "step")):
+                fewer = _without_operation(fewer, at)
+            yield _without_operation(fewer, start)
 
 
 def _fewer_ranks(case: Case, world_sizes: Collection[int]) -> Iterator[Case]:

@@ -135,7 +135,7 @@ def _divisors(number: int) -> list[int]:
 def _buckets(_: int, alignments: Sequence[int]) -> list[LayoutSpec]:
     """Caps that a few parameters reach, a bucket for each most often; Megatron-Core's roundings are among them."""
     roundings = [(1, 1, alignment) for alignment in alignments]
-    others = ((2, 1), (1, 3), (1, 8), (3, 2), (4, 8), (64, 1), (64, 128))
+    others = ((2, 1), (1, 3), (64, 1), (1, 8), (3, 2), (4, 8), (64, 128), (2, 1), (64, 1), (3, 2))
     roundings += [(*rounding, alignments[0]) for rounding in others]
     return [
         LayoutSpec("bucket", alignment, 0, cap, start, end)
@@ -337,6 +337,9 @@ _TRAITS: tuple[_Trait, ...] = (
     _alone(lambda p: replace(p, dtype="float32", comm_dtype="bfloat16", frozen=False)),
     _tied,
     _alike,
+    # Again, because it takes a second parameter, and what goes wrong with it often takes a certain program as well.
+    _tied,
+    _tied,
 )
 
 

@@ -23,6 +23,7 @@ from invariants.views.results import (
     Result,
     Scalar,
     after,
+    backwards,
     gathered,
     loads,
     must_match,
@@ -30,6 +31,7 @@ from invariants.views.results import (
     reductions,
     saved,
     scalars,
+    stale,
 )
 from invariants.views.state import Counted, Profiled, Restored, counted, profiled, restored
 from invariants.views.steady import Warm, steady, warm
@@ -60,6 +62,7 @@ __all__ = [
     "after",
     "all_gathers",
     "attempts",
+    "backwards",
     "breach",
     "brief",
     "buffers",
@@ -87,6 +90,7 @@ __all__ = [
     "scalars",
     "sends",
     "span",
+    "stale",
     "steady",
     "step_breach",
     "story_of",

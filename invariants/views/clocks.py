@@ -83,7 +83,8 @@ _GATHERS_ON_ITS_WAY = ("save", "load", "forward", "backward")
 def _served(evidence: Evidence, step: Step, known: dict[str, bool]) -> Iterator[Said]:
     for id, seen in step.results.items() if step.index < demanded_until(evidence) else ():
         subject, bits = evidence.subjects.get(id), evidence.expected[step.index].bits(id, step.rank)
-        if subject is not None and bits is not None and known.get(subject.root, False):
+        exact = not evidence.expected[step.index].room.get(id)
+        if subject is not None and bits is not None and exact and known.get(subject.root, False):
             yield Said(step, subject, True, served=(seen, bits))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from invariants.bits import difference, owned_mask
+from invariants.bits import Mask, difference, owned_mask, shows, within
 from invariants.evidence import Evidence, Seen, Step, Subject
 from invariants.law import Law, Violation
 from invariants.once import picker
@@ -18,7 +18,8 @@ from reference import DTYPES, Layout, locate
 class Result:
     """What one rank was given for one parameter (`seen`), and the `bits` the model demands (None: it does not say).
 
-    A step that failed gives one item, for its first parameter, with nothing seen.
+    A step that failed gives one item, for its first parameter, with nothing seen. `room` is how far an element may be
+    from the model's, `earlier` what the parameter held before it was written last.
     """
 
     step: Step
@@ -26,6 +27,8 @@ class Result:
     layout: Layout
     bits: bytes | None
     seen: Seen | None
+    room: float = 0.0
+    earlier: tuple[bytes, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -61,7 +64,8 @@ def _results(evidence: Evidence, *kinds: str) -> Iterator[Result]:
             layout = subject.layouts.get(step.world_size) if subject else None
             if subject is None or layout is None:
                 continue
-            yield Result(step, subject, layout, expected.bits(id, step.rank), step.results.get(id))
+            bits, room = expected.bits(id, step.rank), expected.room.get(id, 0.0)
+            yield Result(step, subject, layout, bits, step.results.get(id), room, expected.earlier.get(id, ()))
             if step.outcome != "done":
                 break
 
@@ -107,18 +111,32 @@ def _reduced(evidence: Evidence, step: Step, waiting: set[str]) -> Iterator[Redu
         layout = subject.layouts.get(step.world_size) if subject else None
         if subject is None or layout is None or (bits is None and step.outcome == "done"):
             continue
-        yield Reduced(step, subject, layout, bits, step.results.get(id), id in waiting)
+        room = expected.room.get(id, 0.0)
+        yield Reduced(step, subject, layout, bits, step.results.get(id), room, accumulated=id in waiting)
         if step.outcome != "done":
             return
 
 
+@picker
+def backwards(evidence: Evidence) -> Iterator[Reduced]:
+    """This rank's shards of gradients that a backward returned and the model knows; in the parameter's own dtype."""
+    for item in _results(evidence, "backward"):
+        if item.seen is not None and item.bits is not None:
+            subject = replace(item.subject, grad_dtype=None)
+            yield Reduced(item.step, subject, item.layout, item.bits, item.seen, item.room)
+
+
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """The number one rank was given, and the one the model says. `subjects`: the parameters it is about."""
+    """The number one rank was given, and the one the model says. `subjects`: the parameters it is about.
+
+    `room` is how far the number may be from the model's.
+    """
 
     step: Step
     expected: float | None
     subjects: tuple[Subject, ...]
+    room: float = 0.0
     subject: Subject | None = None
 
 
@@ -128,9 +146,11 @@ def scalars(*kinds: str) -> Callable[[Evidence], Iterator[Scalar]]:
     def over(evidence: Evidence) -> Iterator[Scalar]:
         until = demanded_until(evidence)
         for step in steps_of(evidence, *kinds):
-            wanted = evidence.expected[step.index].scalar if step.index < until else None
-            if wanted is not None or (step.index < until and step.outcome != "done"):
-                yield Scalar(step, wanted, tuple(evidence.subjects.values()))
+            if step.index >= until:
+                continue
+            wanted = evidence.expected[step.index]
+            if wanted.scalar is not None or step.outcome != "done":
+                yield Scalar(step, wanted.scalar, tuple(evidence.subjects.values()), wanted.scalar_room)
 
     return over
 
@@ -163,7 +183,7 @@ def must_match(law: Law[Any], item: Result) -> Iterator[Violation]:
         yield breach(law, item, story_of(item.step), f"{item.step.kind} done")
     elif item.seen is None:
         yield breach(law, item, f"{item.step.kind} returned nothing", f"{_amount(item.bits or b'')}")
-    elif item.bits is not None and item.seen.bits != item.bits:
+    elif item.bits is not None and item.seen.bits != item.bits and not _near(item, item.seen, item.bits):
         yield _unlike(law, item, item.seen, item.bits)
 
 
@@ -172,11 +192,26 @@ def must_match_owned(law: Law[Any], item: Reduced) -> Iterator[Violation]:
     if item.failed or item.seen is None or item.bits is None or len(item.seen.bits) != len(item.bits):
         yield from must_match(law, item)
         return
-    found = difference(item.seen.bits, item.bits, item.itemsize, owned_mask(item.layout, item.step.rank))
-    if found is not None:
+    owned = owned_mask(item.layout, item.step.rank)
+    found = difference(item.seen.bits, item.bits, item.itemsize, owned)
+    if found is not None and not _near(item, item.seen, item.bits, owned):
         offset = locate(item.layout, item.step.rank, found.first)
         more = f" (shard offset {found.first}, {found.count} wrong)"
         yield breach(law, item, f"{found.observed} at element {offset}{more}", found.expected, offset)
+
+
+def stale(item: Result) -> bool:
+    """Whether wherever it is wrong the result shows what the parameter held at one time before."""
+    if item.seen is None or item.bits is None or len(item.seen.bits) != len(item.bits):
+        return False
+    itemsize = DTYPES[item.subject.dtype].itemsize
+    return any(shows(item.seen.bits, old, item.bits, itemsize) for old in item.earlier)
+
+
+def _near(item: Result, seen: Seen, bits: bytes, among: Mask | None = None) -> bool:
+    """Whether the model rounded, and the result is as near as rounding leaves it."""
+    dtype = item.dtype if isinstance(item, Reduced) else item.subject.dtype
+    return bool(item.room) and len(seen.bits) == len(bits) and within(seen.bits, bits, dtype, item.room, among)
 
 
 def _unlike(law: Law[Any], item: Result, seen: Seen, bits: bytes) -> Violation:

@@ -9,7 +9,8 @@ come from a backward, and accumulated ones from backwards without gradient synch
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -46,12 +47,15 @@ class _Unit(nn.Module):
         self.names[id] = f"p{len(self.names)}"  # a name may not have dots, an id may
         self.register_parameter(self.names[id], parameter)
 
+    def is_floating(self, id: str) -> bool:
+        return self.parameter(id).is_floating_point()
+
     def parameter(self, id: str) -> nn.Parameter:
         return self.get_parameter(self.names[id])
 
-    def forward(self, grads: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """A loss whose gradients are these."""
-        return torch.stack([(self.parameter(id) * grad).sum() for id, grad in grads.items()]).sum()
+    def forward(self, ids: Sequence[str], term: Callable[[str, nn.Parameter], torch.Tensor]) -> torch.Tensor:
+        """A loss with one term a parameter."""
+        return torch.stack([term(id, self.parameter(id)) for id in ids]).sum()
 
 
 class Session:
@@ -65,6 +69,8 @@ class Session:
         self._sharded: dict[str, Any] = {}
         self._handles: dict[str, UnshardHandle] = {}
         self._reduced: tuple[str, ...] = ()
+        self._losses: list[torch.Tensor] = []
+        self._roots: dict[str, str] = {}
 
     def register(self, specs: Sequence[Spec]) -> None:
         """Build the modules and shard them."""
@@ -78,6 +84,7 @@ class Session:
                 unit = made.setdefault(key, _Unit(spec.comm_dtype if spec.requires_grad else None))
                 unit.add(spec.id, nn.Parameter(spec.full, requires_grad=spec.requires_grad))
             self._units[spec.id] = unit
+            self._roots[spec.id] = spec.tied_to or spec.id
         for unit in made.values():
             self._shard_unit(unit)
 
@@ -143,12 +150,47 @@ class Session:
     def _backward(self, grads: Mapping[str, torch.Tensor], *, sync: bool) -> None:
         for unit in dict.fromkeys(self._units[id] for id in grads):
             unit.set_requires_gradient_sync(sync)
-            unit({id: grad for id, grad in grads.items() if id in unit.names}).backward()
+            unit([id for id in grads if id in unit.names], lambda id, p: (p * grads[id]).sum()).backward()
 
     def norm(self) -> float:
         """Through DTensor: squares are added up over the mesh."""
         squares = [self._sharded[id].grad.to(torch.float64).square().sum() for id in self._reduced]
         return math.sqrt(sum(float(square.full_tensor()) for square in squares))
+
+    def forward(self, value: int) -> float:
+        """The protocol's model, module by module; tied names are one parameter used several times."""
+        term = partial(_term, rank=self._mesh.get_local_rank(), value=value)
+        units = dict.fromkeys(self._units.values())  # in one order on every rank
+        named = {unit: [id for id in unit.names if unit.is_floating(id)] for unit in units}
+        self._losses = [unit(ids, term) for unit, ids in named.items() if ids]
+        total = torch.zeros((), dtype=torch.float64, device=self._mesh.device_type)
+        total += sum(loss.detach() for loss in self._losses)
+        dist.all_reduce(total, group=self._group)
+        return float(total)
+
+    def backward(self) -> Mapping[str, torch.Tensor]:
+        """With gradient synchronisation, summed."""
+        trained = {id for id, p in self._sharded.items() if p.requires_grad and p.is_floating_point()}
+        self._reduced = tuple(id for id, root in self._roots.items() if id == root and id in trained)
+        for id in self._reduced:
+            self._sharded[id].grad = None
+            self._units[id].set_gradient_divide_factor(1.0)
+            self._units[id].set_requires_gradient_sync(True)
+        losses, self._losses = [loss for loss in self._losses if loss.requires_grad], []
+        if losses:
+            torch.autograd.backward(losses)
+        return {id: _local(self._sharded[id].grad) for id in self._reduced}
+
+    def clip(self, bound: float) -> float:
+        """As torch clips DTensors."""
+        norm: Any = nn.utils.clip_grad_norm_([self._sharded[id] for id in self._reduced], bound)
+        return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
+
+    def step(self, learning_rate: float) -> None:
+        """An optimizer over the sharded parameters, which the modules have again first."""
+        for unit in {self._units[id] for id in self._reduced}:
+            unit.reshard()
+        torch.optim.SGD([self._sharded[id] for id in self._reduced], lr=learning_rate).step()
 
     def save(self, path: str) -> None:
         """Through torch.distributed.checkpoint."""
@@ -165,6 +207,13 @@ class Session:
         whole = {id: torch.empty(dtensor.shape, dtype=dtensor.dtype) for id, dtensor in self._sharded.items()}
         load_checkpoint(dict(whole), checkpoint_id=path, no_dist=True)
         return whole
+
+
+def _term(id: str, parameter: nn.Parameter, *, rank: int, value: int) -> torch.Tensor:  # noqa: ARG001  # a term's form
+    """One parameter's part of the loss on this rank, in float64."""
+    w = parameter.reshape(-1).to(torch.float64)
+    x = (torch.arange(w.numel(), device=w.device) + 3 * rank + 5 * value) % 7 - 3
+    return (w * x + w * w / 2).sum()
 
 
 def _local(sharded: Any) -> torch.Tensor:

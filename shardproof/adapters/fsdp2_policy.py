@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import torch
-import torch.distributed as dist
 
-from shardproof.backends import CARRIES
 from shardproof.case import Case, Parameter
 
 Answer = tuple[str, str, str]
@@ -41,9 +39,6 @@ def _refused(case: Case, p: Parameter) -> Answer | None:
 
 
 def _unspecified(case: Case, p: Parameter) -> Answer | None:
-    backend = str(dist.get_backend())
-    if p.dtype not in CARRIES.get(backend, {p.dtype}):
-        return "unspecified", f"{backend} does not carry {p.dtype}", ""
     for size in {len(case.group(operation.group).ranks) for operation in case.program}:
         if case.layout.dim and p.shape[case.layout.dim] % size:
             return "unspecified", f"{p.id} is refused only where it is loaded, over {size} ranks", FULLY_SHARD

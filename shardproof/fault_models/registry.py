@@ -139,6 +139,18 @@ FAULTS: tuple[FaultModel, ...] = (
     _fault("padded-index", "C5", "state:PaddedIndex", "artefact-has-logical-shape reshard-identity", ((1,), (1,)), 2, "offsets count padding that the file has not"),
     _fault("compact-offsets", "C5", "bucketing:CompactOffsets", "reshard-identity round-trip", ((1,), (1,)), 2, "behind a padded bucket, a file is read at compact offsets"),
     _fault("other-key", "C7", "state:OtherKey", "profile-complete", ((1,),), 1, "profile records have another key"),
+    _fault("last-shard-not-stepped", "lesson", "training:LastShardNotStepped", "training-parity", ((2,),), 2, "a step leaves out the last rank's shard"),
+    _fault("clips-by-local-norm", "lesson", "training:ClipsByLocalNorm", "training-parity norm-matches-unsharded", ((2,),), 2, "the norm of one rank's shards decides on clipping"),
+    _fault("step-forgets-clip", "lesson", "training:StepForgetsClip", "training-parity norm-matches-unsharded", ((1,),), 1, "a step takes the gradients as they were before clipping"),
+    _fault("gradients-averaged", "lesson", "training:GradientsAveraged", "training-parity", ((1,),), 2, "a backward averages over ranks"),
+    _fault("loss-of-one-rank", "lesson", "training:LossOfOneRank", "training-parity", ((1,),), 2, "the loss is not added up over ranks"),
+    _fault("no-gradient-without-shard", "lesson", "training:NoGradientWithoutShard", "training-parity", ((1,),), 2, "a rank of padding only takes no part in a gradient"),
+    _fault("accumulated-dropped", "N8", "training:AccumulatedDropped", "training-parity norm-matches-unsharded", ((1,),), 1, "a backward drops what was accumulated"),
+    _fault("tied-stepped-twice", "N4", "training:TiedSteppedTwice", "training-parity", ((1,), (1,)), 1, "a tied parameter is stepped once a name"),
+    _fault("step-keeps-valid", "G11", "training:StepKeepsValid", "training-parity secondary-equals-primary", ((1,),), 1, "what was gathered stays valid over a step"),
+    _fault("forward-on-first-weights", "G11", "training:ForwardOnFirstWeights", "training-parity", ((1,),), 1, "a forward runs on the weights of the first one"),
+    _fault("master-not-loaded", "lesson", "training:MasterNotLoaded", "training-parity", ((1,),), 1, "a load leaves the copy alone that a step changes"),
+    _fault("padding-rank-starts-over", "C4", "training:PaddingRankStartsOver", "scalars-untouched", ((1,),), 2, "a rank of padding only loads no optimizer state"),
     _fault("padded-rows", "C6", "state:PaddedRows", "artefact-has-logical-shape", ((1, 1),), 2, "rows are saved padded"),
 )  # fmt: skip
 
@@ -156,6 +168,7 @@ CORRECT: tuple[str, ...] = (
     "shardproof.fault_models.cutting:Ragged",
     "shardproof.fault_models.cutting:Grouped",
     "shardproof.fault_models.cutting:TwoDimensional",
+    "shardproof.fault_models.training:Trained",
 )
 
 # Rows without a model here, and why.

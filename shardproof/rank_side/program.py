@@ -15,8 +15,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from invariants import Claim, Held, Place, Seen, Step
 from reference import Run, encode
 from shardproof.case import Case, Group, Operation
-from shardproof.contents import REGISTERED, grad_dtype, gradient, with_gradient
+from shardproof.contents import REGISTERED, grad_dtype, gradient, learning_rate, with_gradient
 from shardproof.layouts import at, cuts_of
+from shardproof.rank_side import scalars
 from shardproof.rank_side.observer import Observer, PoisonedResize
 from shardproof.rank_side.sessions import Loaded, open_session
 from shardproof.rank_side.specs import Given, Setting, give, new_shards
@@ -361,18 +362,14 @@ def _norm(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  
 def _save(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  # noqa: ARG001  # every handler's form
     session = state.sessions[operation.group]
     path = state.folder / "saved"
+    scalars.plant(session, state.index)
     with state.observer:
         session.save(str(path))
     _marker(state, state.index, state.pool_rank).touch()
-    found: Findings = {"cost": state.observer.cost(), "scalars": _scalars(session)}
+    found: Findings = {"cost": state.observer.cost(), "scalars": scalars.seen(session)}
     if callable(getattr(session, "read", None)):
         found["results"] = {id: see(tensor) for id, tensor in session.read(str(path)).items()}
     return found
-
-
-def _scalars(session: Any) -> dict[str, float]:
-    """The 0-dim state beside the parameters, by name."""
-    return {name: float(value) for name, value in getattr(session, "scalars", {}).items()}
 
 
 def _load(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
@@ -381,9 +378,10 @@ def _load(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
         _register(state, operation, ids)
     session = state.sessions[operation.group]
     _await_save(state, operation)
+    scalars.plant(session, state.index)
     with state.observer:
         session.load(str(state.folder / "saved"))
-    return {"available": _availability(session, ids), "scalars": _scalars(session)}
+    return {"available": _availability(session, ids), "scalars": scalars.seen(session)}
 
 
 def _marker(state: State, index: int, pool_rank: int) -> Path:
@@ -412,21 +410,30 @@ def _await_save(state: State, operation: Operation) -> None:
 
 
 def _forward(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  # noqa: ARG001  # every handler's form
-    return {"scalar": float(state.sessions[operation.group].forward(operation.value))}
+    with state.observer:
+        return {"scalar": float(state.sessions[operation.group].forward(operation.value))}
 
 
 def _backward(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  # noqa: ARG001  # every handler's form
-    state.sessions[operation.group].backward()
-    return {}
+    with state.observer:
+        reduced = state.sessions[operation.group].backward()
+    cost = state.observer.cost()
+    if not isinstance(reduced, Mapping):
+        return {"cost": cost}
+    return {
+        "results": {id: see(_checked(shard, f"backward[{id!r}]", state.device)) for id, shard in reduced.items()},
+        "cost": cost,
+    }
 
 
 def _clip(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  # noqa: ARG001  # every handler's form
-    return {"scalar": float(state.sessions[operation.group].clip(float(operation.value)))}
+    with state.observer:
+        return {"scalar": float(state.sessions[operation.group].clip(float(operation.value)))}
 
 
 def _sgd_step(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  # noqa: ARG001  # every handler's form
-    # A power of two keeps the product exact; the value 0 would hide a step that does nothing.
-    state.sessions[operation.group].step(2.0 ** -max(operation.value, 1))
+    with state.observer:
+        state.sessions[operation.group].step(learning_rate(operation))
     return {}
 
 

@@ -249,7 +249,6 @@ REFUSED = [
 REDUCE = (Operation("register"), Operation("reduce"))
 UNSPECIFIED = [
     case(Parameter("p", (5,)), divergences=(Divergence(1, "shape", "p", (6,)),)),
-    case(Parameter("p", (5,), "float8_e5m2", frozen=True)),
     Case(
         (Group("main", (0, 1)), Group("other", (0, 1, 2))),
         (Parameter("p", (3, 4)),),

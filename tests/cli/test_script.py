@@ -128,6 +128,36 @@ def test_the_same_cut(monkeypatch: pytest.MonkeyPatch, kind: str, data: st.DataO
                 assert standalone.cut(full, rank, size, p.id).reshape(-1).tolist() == shard.tolist()
 
 
+TRAINING = (
+    *(Operation(kind) for kind in ("register", "accumulate", "forward", "backward", "norm")),  # type: ignore[arg-type]  # kinds by name
+    Operation("clip", value=2),
+    Operation("step", value=5),
+    Operation("gather"),
+    Operation("reduce"),
+    Operation("step", value=4),
+    Operation("save"),
+    Operation("update"),
+    *(Operation(kind, group="other", value=3) for kind in ("load", "gather", "forward", "backward", "step", "gather")),  # type: ignore[arg-type]
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "said"),
+    [
+        ("gpu_impl", 0, "everything is as expected"),
+        ("shardproof.fault_models.training:GradientsAveraged", 1, "backward: DIFFERENT: p0 element 0 is"),
+        ("shardproof.fault_models.training:LossOfOneRank", 1, "forward: DIFFERENT: loss is"),
+        ("shardproof.fault_models.training:LastShardNotStepped", 1, "gather: DIFFERENT: p0 element"),
+    ],
+)
+def test_training(tmp_path: Path, target: str, code: int, said: str) -> None:
+    script = tmp_path / "show.py"
+    script.write_text(as_script(replace(CASE, program=TRAINING), target))
+    done = run(script)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert said in done.stdout
+
+
 def test_a_lost_tail(tmp_path: Path) -> None:
     (tmp_path / "floors.py").write_text(FLOORS)
     case = Case((Group("main", (0, 1)),), (Parameter("p", (5,)),), (Operation("register"), Operation("gather")))

@@ -45,8 +45,26 @@ def test_a_policy_decides_where_ranks_agree(policy: tuple[str, str, str]) -> Non
     assert wanted(case(["register"]), policy, "gloo") == policy
 
 
-def test_what_the_backend_cannot_carry_is_not_demanded() -> None:
-    assert wanted(case(["register"], Parameter("w", (3,), "uint16")), None, "gloo")[0] == "unspecified"
+@pytest.mark.parametrize("policy", [None, ("refuse", "no", ""), ("accept", "", ""), ("unspecified", "it depends", "")])
+def test_what_the_backend_cannot_carry_is_not_demanded(policy: tuple[str, str, str] | None) -> None:
+    differs = (Divergence(1, "dtype", "w", "int8"),)
+    for divergences in ((), differs):
+        told = case(["register"], Parameter("w", (3,), "uint16"), divergences=divergences)
+        assert wanted(told, policy, "gloo") == ("unspecified", "gloo does not carry uint16", "")
+
+
+def test_a_policy_that_leaves_a_case_open_is_asked_before_how_ranks_differ() -> None:
+    told = case(["register"], A, divergences=(Divergence(1, "shape", "a", (6,)),))
+    assert wanted(told, ("unspecified", "nothing is compared", ""), "gloo")[0] == "unspecified"
+    assert wanted(told, ("accept", "", ""), "gloo")[0] == "refuse"
+
+
+def test_what_was_there_before_is_known_after_an_update() -> None:
+    told = case(["register", "gather", "update", "gather", "save", "update", "load", "gather"], A)
+    first, second, third = (as_bytes(full_bits(told, A, written)) for written in ("registered", 2, 5))
+    earlier = [step.earlier.get("a") for step in expectations(told, None, "gloo")]
+    assert [earlier[1], earlier[3], earlier[7]] == [None, (first,), (first, third)]
+    assert second not in earlier[7]  # type: ignore[operator]  # it is one: see above
 
 
 def test_a_gather_shows_what_was_written_last() -> None:

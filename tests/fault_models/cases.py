@@ -21,7 +21,7 @@ def case(
     layout: LayoutSpec | None = None,
     **traits: dict[str, Any],
 ) -> Case:
-    """Parameters a, b, c of these shapes. A program reads "gather a; wait a b; reduce a: mean; load in other".
+    """Parameters a, b, c of these shapes. A program reads "gather a; wait a b; reduce a: mean; step=5; load in other".
 
     `late` are (rank, operation) pairs that sleep. `traits` are fields of the parameters by id.
     """
@@ -45,7 +45,9 @@ def _operation(words: str) -> Operation:
     words, _, mean = words.partition(": ")
     words, _, group = words.partition(" in ")
     kind, *ids = words.split()
-    return Operation(kind, tuple(ids), group or "main", reduction="mean" if mean else "sum")  # type: ignore[arg-type]
+    kind, _, value = kind.partition("=")
+    reduction = "mean" if mean else "sum"
+    return Operation(kind, tuple(ids), group or "main", int(value or 0), reduction)  # type: ignore[arg-type]
 
 
 _GATHER = "register; gather"
@@ -55,6 +57,8 @@ _AGAIN = "register; gather a; release a; gather b"
 _NORM = "register; reduce; norm"
 _SAVE = "register; save"
 _RESHARD = "register; save; load in other; gather in other"
+_TRAIN = "register; forward; backward; step=5; gather"
+_RESUMED = "register; save; load in other; forward in other; backward in other; step=5 in other; gather in other"
 _TWO = [(1,), (1,)]
 _ALONE = LayoutSpec("bucket", bucket_numel=1)
 _HALF = {"a": {"dtype": "bfloat16"}}
@@ -165,6 +169,18 @@ CASES: dict[str, Case] = {
     "compact-offsets": case(_TWO, 2, "register; save; load; gather", layout=_ALONE),
     "other-key": case([(1,)], 1, "register; gather; release"),
     "padded-rows": case([(1, 1)], 2, _SAVE),
+    "last-shard-not-stepped": case([(2,)], 2, _TRAIN),
+    "clips-by-local-norm": case([(2,)], 2, "register; forward; backward; clip=2; step=5; gather"),
+    "step-forgets-clip": case([(1,)], 1, "register; forward; backward; clip=2; step=5; gather"),
+    "gradients-averaged": case([(1,)], 2, "register; forward; backward"),
+    "loss-of-one-rank": case([(1,)], 2, "register; forward"),
+    "no-gradient-without-shard": case([(1,)], 2, "register; forward; backward; step=5; gather"),
+    "accumulated-dropped": case([(1,)], 1, "register; accumulate; forward; backward; norm"),
+    "tied-stepped-twice": case([(1,), (1,)], 1, _TRAIN, b={"tied_to": "a"}),
+    "step-keeps-valid": case([(1,)], 1, _TRAIN),
+    "forward-on-first-weights": case([(1,)], 1, "register; forward; update; forward"),
+    "master-not-loaded": case([(1,)], 1, _RESUMED),
+    "padding-rank-starts-over": case([(1,)], 2, "register; save; load"),
 }
 
 _EVERYTHING = (

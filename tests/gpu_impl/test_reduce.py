@@ -190,6 +190,23 @@ def wrong_gradients(context: Any, _payload: Any, _blobs: Any) -> Answer:
     return None, ()
 
 
+def counted(context: Any, _payload: Any, _blobs: Any) -> Answer:
+    """Counters speak of the last reduction alone, padding and the dtype that is sent included."""
+    session = registered(context, 2, {"a": ramp(3), "b": ramp(4)})
+    session.register([spec("half", ramp(1), comm_dtype=torch.bfloat16)])
+    assert session.counters == {}
+    grads = {"a": torch.ones(3), "b": torch.ones(4)}
+    for _ in range(2):
+        session.reduce(grads, "sum")
+        assert session.counters == {"parameters": 2, "elements": 8, "bytes": 32}
+    session.accumulate({"a": torch.ones(3)})
+    session.reduce({"half": torch.ones(1)}, "mean")
+    assert session.counters == {"parameters": 1, "elements": 2, "bytes": 4}
+    session.counters["bytes"] = 0
+    assert session.counters["bytes"] == 4
+    return None, ()
+
+
 def lost_on_the_way(context: Any, _payload: Any, _blobs: Any) -> Answer:
     """Where the collective fails, the gradients count as accumulated, and what was reduced before stays."""
     from gpu_impl import seam
@@ -216,7 +233,16 @@ def lost_on_the_way(context: Any, _payload: Any, _blobs: Any) -> Answer:
     return None, ()
 
 
-CASES = [travels_in, named_and_accumulated, tied_once, same_order, results_stay, wrong_gradients, lost_on_the_way]
+CASES = [
+    travels_in,
+    named_and_accumulated,
+    tied_once,
+    same_order,
+    results_stay,
+    wrong_gradients,
+    counted,
+    lost_on_the_way,
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.gpu_impl.support import Answer, given, ramp, registered, session_of
+from tests.gpu_impl.support import Answer, chunked, given, ramp, registered, session_of
 
 SHAPES = {"a": (5,), "b": (2, 3), "scalar": (), "empty": (0,), "wide": (4,)}
 RATE = 2.0**-3
@@ -42,8 +42,12 @@ def train(context: Any, world_size: int, _blobs: Any) -> Answer:
     for value in range(3):
         loss, grads = formula(weights, value, world_size)
         assert session.forward(value) == loss
-        session.backward()
+        reduced = session.backward()
         del grads["frozen"]
+        assert reduced.keys() == grads.keys()
+        for id, grad in grads.items():
+            own = chunked(grad.to(weights[id].dtype), context.rank, world_size)
+            assert torch.equal(reduced[id], own)
         assert session.norm() == math.sqrt(sum(grad.square().sum().item() for grad in grads.values()))
         session.step(RATE)
         for id, grad in grads.items():
@@ -138,7 +142,7 @@ def nothing_to_train(context: Any, _world_size: int, _blobs: Any) -> Answer:
     """Integers only: the loss is zero and there is no gradient."""
     session = registered(context, 2, {"i": torch.arange(3)})
     assert session.forward(1) == 0.0
-    session.backward()
+    assert session.backward() == {}
     assert session.norm() == 0.0
     return None, ()
 

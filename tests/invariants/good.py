@@ -61,6 +61,11 @@ def bits_of(id: str, index: int) -> bytes:
     return words.astype("<u4").tobytes()
 
 
+def earlier_than(id: str, index: int) -> tuple[bytes, ...]:
+    """What the parameter held before it was written last, as seen from that step."""
+    return tuple(bits_of(id, written) for written in _GENERATIONS[id] if written < index)
+
+
 def gradient(id: str, index: int, rank: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """An integer gradient that differs on every rank, step and position."""
     return np.arange(1, 1 + SHAPES[id][0]) * (rank + 2) + 10 * index + ord(id)
@@ -149,17 +154,19 @@ _FOUND: Mapping[int, dict[str, Any]] = {
 _OWN: Mapping[int, Callable[[int], dict[str, Any]]] = {
     LAYOUT: lambda rank: {"claims": {id: claim_of(_LAYOUTS[id], rank) for id in "ab"}},
     REDUCE: lambda rank: {"results": _reduced((ACCUMULATE, REDUCE), rank)},
+    BACKWARD: lambda rank: {"results": _reduced((BACKWARD,), rank)},
     REDUCE_AGAIN: lambda rank: {"results": _reduced((REDUCE_AGAIN,), rank)},
 }
 
 _EXPECTED: Mapping[int, Expected] = {
     **{
-        i: Expected(results={id: bits_of(id, i) for id in "abc"})
+        i: Expected(results={id: bits_of(id, i) for id in "abc"}, earlier={id: earlier_than(id, i) for id in "abc"})
         for i in (WAIT, GATHER, CACHED, SAVE, RELOADED, STEPPED)
     },
     REDUCE: _expected_reduced((ACCUMULATE, REDUCE)),
     NORM: Expected(scalar=norm_of((ACCUMULATE, REDUCE))),
     FORWARD: Expected(scalar=12.5),
+    BACKWARD: _expected_reduced((BACKWARD,)),
     REDUCE_AGAIN: _expected_reduced((REDUCE_AGAIN,)),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from invariants import LAWS, Buffer, Call, Cost, Evidence, RankStory, Seen, Step, find, judge
@@ -15,6 +16,7 @@ from tests.invariants.good import (
     PREFETCH,
     REDUCE,
     REGISTER,
+    STEPPED,
     WAIT,
     Break,
     both,
@@ -26,6 +28,7 @@ from tests.invariants.good import (
     good_evidence,
     norm_of,
     only,
+    result,
     subject,
     until,
 )
@@ -114,6 +117,10 @@ def _norm(factor: float) -> Break:
     return change(11, None, scalar=norm_of((9, 10)) * factor)
 
 
+# Numbers in place of bit patterns after the step, and one of them a little off.
+_NUMBERS, _OFF = (np.array(values, "<f4").tobytes() for values in ([0, 1, 2, 3, 4], [0, 1.5, 2, 3, 4]))
+_IN_ROOM = both(expect(STEPPED, results={"a": _NUMBERS}), change(STEPPED, None, results=result("a", bits=_OFF)))
+
 RIGHT: dict[str, Break] = {
     "copies everything out": _every_result(storage=900, storage_nbytes=20),
     "gathers into a list": both(
@@ -160,6 +167,7 @@ RIGHT: dict[str, Break] = {
         expect(ACCUMULATE, wanted="unspecified"),
         change(ACCUMULATE, None, outcome="raised", error="TypeError: no such gradient"),
     ),
+    "rounds where the model leaves room": both(_IN_ROOM, expect(STEPPED, room={"a": 1.0})),
     "computes the norm in float32": _norm(1 + 2**-23),
     "rounds the norm down": _norm(1 - 2**-23),
     "gathers one parameter out of a bucket": _out_of_a_bucket(10),

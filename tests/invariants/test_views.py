@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from invariants import Buffer, Seen, Step, Subject
-from invariants.reduction.norm_matches_unsharded import rounding
+from invariants import Buffer, Seen, Step, Subject, norm_rounding
 from invariants.views import Span, extent, span, story_of
 from reference import FlatPadded
 
@@ -67,9 +66,10 @@ def test_extent_of_a_tensor(seen: Seen, expected: Span | None) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "shape", "room"), ROUNDINGS)
-def test_rounding(dtype: str, shape: tuple[int, ...], room: float) -> None:
-    subject = Subject("p", shape, "float32", {2: FlatPadded(shape, 2)}, grad_dtype=dtype)
-    assert rounding((subject,), 2) == room
+def test_norm_rounding(dtype: str, shape: tuple[int, ...], room: float) -> None:
+    for own, of_gradient in ((dtype, None), (dtype, dtype), (dtype, "int8"), ("int8", dtype)):
+        subject = Subject("p", shape, own, {2: FlatPadded(shape, 2)}, grad_dtype=of_gradient)
+        assert norm_rounding((subject,), 2) == room
 
 
 @pytest.mark.parametrize(("step", "story"), STORIES)

@@ -62,6 +62,7 @@ SHOWS: list[tuple[Case, set[str]]] = [
     (case(delays=(Delay(0, 0, 1),)), {"delayed-rank"}),
     (case(program="register prefetch wait use release"), {"asynchronous", "held-result", "release"}),
     (case(program="register update reduce save load"), {"update", "reduction"}),
+    (case(program="register forward backward clip step"), {"training", "clipping"}),
     (
         Case(
             (Group("main", (0, 1)), Group("other", (0,))),
@@ -110,7 +111,8 @@ NEEDS: list[tuple[dict[str, Any], Sequence[int], int, set[str]]] = [
         3,
         ALWAYS
         | PADDED
-        | {"scalar", "sub-group", "world-size-1", "divergent-ranks", "asynchronous", "update", "reduction", "reshard"},
+        | {"scalar", "sub-group", "world-size-1", "divergent-ranks", "asynchronous", "update", "reduction", "reshard"}
+        | {"training", "clipping", "training-resumed"},
     ),
 ]
 

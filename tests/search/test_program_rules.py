@@ -22,6 +22,9 @@ MAKES_SENSE = [
     "register save load gather",
     "register save load@other gather@other use@other save@other load gather",
     "register forward backward step step",
+    "register forward backward norm clip norm step gather save update",
+    "register accumulate forward backward step forward backward step",
+    "register forward backward step save load@other gather@other forward@other backward@other norm@other step@other",
 ]
 # The first operation that makes none, and words of what is told.
 MAKES_NONE = [
@@ -40,16 +43,19 @@ MAKES_NONE = [
     ("register use", 1, "a gather or wait of it before"),
     ("register gather:a use", 2, "a gather or wait of it before"),
     ("register release", 1, "a gather or wait of it before"),
-    ("register norm", 1, "a reduce before"),
-    ("register clip", 1, "a reduce before"),
+    ("register norm", 1, "a reduce or backward before"),
+    ("register clip", 1, "a reduce or backward before"),
     ("register step", 1, "a reduce or backward before"),
-    ("register backward", 1, "a forward before"),
+    ("register backward", 1, "a forward of the same parameters before"),
+    ("register forward update backward", 3, "a forward of the same parameters before"),
+    ("register forward backward backward", 3, "a forward of the same parameters before"),
+    ("register forward backward save load step", 5, "a reduce or backward before"),
+    ("register prefetch forward", 2, "wait first"),
     ("register load", 1, "a save before"),
     ("register gather@other", 1, "in 'main'"),
     ("register save load@other gather", 3, "in 'other'"),
     ("register gather save load@other use@other", 4, "a gather or wait of it before"),
     ("register save load@other reduce@other", 3, "in 'main'"),
-    ("register reduce step gather", 3, "steps last"),
 ]
 
 

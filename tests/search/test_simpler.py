@@ -31,6 +31,10 @@ def case(words: str, *parameters: Parameter, world: int = 1, **changes: Any) -> 
 STEPS: list[tuple[Case, Case]] = [
     (case("register gather"), case("register")),
     (case("register prefetch wait"), case("register")),
+    (case("register prefetch wait release"), case("register gather release")),
+    (case("register forward backward norm step gather"), case("register gather")),
+    (case("register forward backward reduce clip step"), case("register reduce clip step")),
+    (case("register forward backward reduce clip step"), case("register forward backward")),
     (case("register gather", P, Q), case("register gather", P)),
     (case("register gather", P, Q), case("register gather", Q)),
     (case("register gather:p gather:q", P, Q), case("register gather", Q)),

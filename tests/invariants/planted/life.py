@@ -65,6 +65,12 @@ _BYTES_AND_WORDS = Call(
 _STALE = {"a": True}
 
 
+def _tied_copy(bits: bytes) -> Break:
+    """Rank 1 gathers c, which is tied to a, and sees these bits."""
+    gather = change(GATHER, 1, parameters=("c",), results=lambda step: {"c": step.results["a"]})
+    return both(gather, change(GATHER, 1, results=result("c", bits=bits)))
+
+
 def _one_buffer(evidence: Evidence) -> Evidence:
     """The first prefetch gathers a alone."""
     return change(PREFETCH, None, parameters=("a",), cost=calls(all_gather("a")))(evidence)
@@ -116,18 +122,16 @@ PLANTED: Plants = {
     ),
     "secondary-equals-primary": (
         Plant("kept copy", change(CACHED, 0, results=result("a", bits=bits_of("a", WAIT))), "wrong)", 0, "a", CACHED),
+        Plant("tied copy", _tied_copy(bits_of("c", WAIT)), "(5 of 5 wrong)", 1, "c", GATHER),
         Plant(
-            "tied copy",
-            both(
-                change(GATHER, 1, parameters=("c",), results=lambda step: {"c": step.results["a"]}),
-                change(GATHER, 1, results=flipped("c", 4)),
-            ),
-            "at element 1 (1 of 5 wrong)",
+            "one rank's copy",
+            _tied_copy(bits_of("c", GATHER)[:12] + bits_of("c", WAIT)[12:]),
+            "at element 3 (2 of 5 wrong)",
             1,
             "c",
             GATHER,
         ),
-        Plant("gather after it raises", change(GATHER, 1, outcome="raised", error="E: x"), "gather raised: E: x", 1),
+        Plant("after a step", change(STEPPED, 0, results=result("a", bits=bits_of("a", WAIT))), "wrong)", 0, "a"),
     ),
 }
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from invariants import Seen, Step
 from tests.invariants.good import (
+    BACKWARD,
     FORWARD,
     GATHER,
     LOAD,
+    NORM,
     REDUCE_AGAIN,
     REGISTER,
     RELOADED,
@@ -25,6 +33,28 @@ from tests.invariants.good import (
 )
 from tests.invariants.plants import Plant, Plants, Unjudged
 
+
+def _moved(by: float) -> Callable[[Step], dict[str, Seen]]:
+    """For `change(results=...)`: the second element of a is further on."""
+
+    def move(step: Step) -> dict[str, Seen]:
+        numbers = np.frombuffer(step.results["a"].bits, "<f4").copy()
+        numbers[1] += by
+        return {**step.results, "a": replace(step.results["a"], bits=numbers.tobytes())}
+
+    return move
+
+
+_NUMBERS = np.arange(5, dtype="<f4").tobytes()
+# Training rounded: each element of a is known up to 1 after the step.
+_ROOM = both(
+    expect(STEPPED, results={"a": _NUMBERS}, room={"a": 1.0}), change(STEPPED, None, results=result("a", bits=_NUMBERS))
+)
+# The norm's step is a clip to a bound: right, and off by a factor.
+_CLIPPED = tuple(
+    both(change(NORM, None, kind="clip", scalar=5.0), expect(NORM, scalar=5.0), change(NORM, 1, scalar=scalar))
+    for scalar in (5.0, 6.0)
+)
 _OPEN = expect(REGISTER, wanted="unspecified")
 _SAVE_RAISES = change(SAVE, 1, outcome="raised", error="OSError: disk full\n", results={})
 
@@ -85,6 +115,17 @@ PLANTED: Plants = {
             "a",
             STEPPED,
         ),
+        Plant(
+            "gradient of one rank",
+            change(BACKWARD, 1, results=flipped("a", 6)),
+            "at element 4 (shard offset 1",
+            1,
+            "a",
+            BACKWARD,
+            4,
+        ),
+        Plant("norm", _CLIPPED[1], "norm before clipping 6.0", 1, None, NORM),
+        Plant("beyond the room", both(_ROOM, change(STEPPED, 1, results=_moved(2.0))), "1 of 5 wrong", 1, "a"),
         Plant("loss", change(FORWARD, 0, scalar=12.25), "loss 12.25", 0, None, FORWARD),
         Plant("loss is no number", change(FORWARD, 1, scalar=float("nan")), "loss nan", 1),
         Plant(

@@ -1,0 +1,70 @@
+"""Training on shards: every implementation that offers it agrees with the model, at two world sizes in one program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from shardproof.case import Case, Group, LayoutSpec, Operation, Parameter
+from shardproof.engine import Engine, Verdict
+
+# An implementation, its layout, and which of these laws it cannot be judged by.
+TRAINED: list[tuple[str, str, set[str]]] = [
+    ("gpu_impl", "flat_padded", set()),
+    ("fsdp2", "chunk", {"scalars-untouched", "counters-reset"}),
+    ("shardproof.fault_models.training:Trained", "flat_padded", {"counters-reset"}),
+]
+LAWS = {"training-parity", "norm-matches-unsharded", "reshard-identity", "scalars-untouched", "counters-reset"}
+MIXED = (
+    Parameter("a", (5, 2)),
+    Parameter("t", (5, 2), tied_to="a"),
+    Parameter("h", (3,), "bfloat16"),
+    Parameter("f", (2,), "float64", frozen=True),
+    Parameter("i", (4,), "int64", frozen=True),
+    Parameter("c", (7,), comm_dtype="bfloat16"),
+    Parameter("w", (1,), "float64"),
+)
+PROGRAM = (
+    "register reduce reduce norm step=4 gather forward=1 backward norm clip=1000000 norm step=5 gather "
+    "accumulate forward=2 backward clip=3 norm step=5 gather save"
+)
+ELSEWHERE = "load gather forward=3 backward norm clip=2 step=5 gather save"
+
+
+def case(kind: str, ranks: Sequence[int], others: Sequence[int], parameters: tuple[Parameter, ...]) -> Case:
+    operations = [*_operations(PROGRAM, "main"), *_operations(ELSEWHERE, "other")]
+    groups = (Group("main", tuple(ranks)), Group("other", tuple(others)))
+    return Case(groups, parameters, tuple(operations), LayoutSpec(kind))  # type: ignore[arg-type]  # a kind by the table
+
+
+def _operations(words: str, group: str) -> Iterator[Operation]:
+    for word in words.split():
+        kind, _, value = word.partition("=")
+        yield Operation(kind, (), group, int(value or 0))  # type: ignore[arg-type]  # kinds by name
+
+
+@pytest.fixture(scope="module", params=TRAINED, ids=[name for name, _, _ in TRAINED])
+def trained(request: pytest.FixtureRequest) -> Iterator[tuple[Engine, str, set[str]]]:
+    name, kind, unjudged = request.param
+    with Engine(name, pool_size=4, deadline=60) as engine:
+        yield engine, kind, unjudged
+
+
+def outcomes(verdict: Verdict) -> dict[str, str]:
+    return {judgement.law: judgement.outcome for judgement in verdict.judgements if judgement.law in LAWS}
+
+
+@pytest.mark.parametrize("parameters", [MIXED[:1], MIXED], ids=["one", "mixed"])
+@pytest.mark.parametrize(("ranks", "others"), [((0,), (0, 1)), ((1, 2, 3), (0, 1)), ((0, 1), (0, 1, 2, 3))])
+def test_training_is_that_of_the_model(
+    trained: tuple[Engine, str, set[str]],
+    ranks: Sequence[int],
+    others: Sequence[int],
+    parameters: tuple[Parameter, ...],
+) -> None:
+    engine, kind, unjudged = trained
+    verdict = engine.judge(case(kind, ranks, others, parameters), twice=True)
+    assert not verdict.broken, "\n".join(map(str, verdict.broken))
+    assert all(story.ended == "done" for story in verdict.evidence.ranks)
+    assert outcomes(verdict) == {law: "not judged" if law in unjudged else "held" for law in LAWS}
