@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("findings.md",)
+PAGES = ("findings.md", "findings-deepspeed.md")
 SCRIPTS = sorted(path.stem for path in (ROOT / "findings").glob("*.py"))
 # First words of scripts that torch on a CPU does not suffice for.
 ELSEWHERE = ("cuda_", "deepspeed_")
