@@ -44,9 +44,9 @@ class Session:
         deepspeed.utils.logger.setLevel("ERROR")
         deepspeed.init_distributed("gloo", verbose=False)
         self._group = group
-        self._parameters: dict[str, Any] = {}
-        self._gathered: dict[str, Any] = {}
-        self._handles: dict[str, Any] = {}
+        self._parameters: dict[str, Any] = {}  # tied ids share one, and what is known of it
+        self._gathered: dict[Any, Any] = {}
+        self._handles: dict[Any, Any] = {}
 
     def register(self, specs: Sequence[Spec]) -> None:
         """Partition a module of these parameters."""
@@ -62,28 +62,26 @@ class Session:
         return partition
 
     def gather(self, id: str) -> torch.Tensor:
-        """Enter `GatheredParameters`, where the parameter is not available already."""
+        """Enter `GatheredParameters`, where the parameter is neither available nor under way."""
         parameter = self._parameters[id]
+        if parameter in self._handles:
+            self._handles.pop(parameter).wait()
         if parameter.ds_status is ZeroParamStatus.NOT_AVAILABLE:
-            self._gathered[id] = deepspeed.zero.GatheredParameters([parameter])
-            self._gathered[id].__enter__()
+            self._gathered[parameter] = deepspeed.zero.GatheredParameters([parameter])
+            self._gathered[parameter].__enter__()
         full: torch.Tensor = parameter.data
         return full
 
     def prefetch(self, ids: Sequence[str]) -> None:
         """One coalesced gather of what is neither available nor under way."""
-        found = {
-            id(p): p for p in map(self._parameters.__getitem__, ids) if p.ds_status is ZeroParamStatus.NOT_AVAILABLE
-        }
-        if found:
-            parameters = list(found.values())
+        parameters = list(dict.fromkeys(self._parameters[id] for id in ids))
+        parameters = [one for one in parameters if one.ds_status is ZeroParamStatus.NOT_AVAILABLE]
+        if parameters:
             handle = parameters[0].all_gather_coalesced(parameters)
-            self._handles |= dict.fromkeys(ids, handle)
+            self._handles |= dict.fromkeys(parameters, handle)
 
     def wait(self, id: str) -> torch.Tensor:
         """Wait for all that was gathered with it."""
-        if id in self._handles:
-            self._handles.pop(id).wait()
         return self.gather(id)
 
     def available(self, id: str) -> bool:
@@ -93,18 +91,17 @@ class Session:
 
     def release(self, id: str) -> None:
         """Leave `GatheredParameters`, or partition what was prefetched."""
-        if id in self._handles:
-            self._handles.pop(id).wait()
-        if id in self._gathered:
-            self._gathered.pop(id).__exit__(None, None, None)
+        parameter = self._parameters[id]
+        if parameter in self._handles:
+            self._handles.pop(parameter).wait()
+        if parameter in self._gathered:
+            self._gathered.pop(parameter).__exit__(None, None, None)
         elif self.available(id):
-            self._parameters[id].partition()
+            parameter.partition()
 
     def update(self, id: str, shard: torch.Tensor) -> None:
         """Every rank in turn is the modifier rank and writes its part."""
-        for name, parameter in self._parameters.items():
-            if parameter is self._parameters[id]:
-                self.release(name)
+        self.release(id)
         parameter = self._parameters[id]
         for rank in range(self._group.size()):
             with deepspeed.zero.GatheredParameters([parameter], modifier_rank=rank):
