@@ -22,6 +22,7 @@ def on_rank(rank: int, store: str, told: mp.SimpleQueue) -> None:
     deepspeed.ops.__compatible_ops__ = {"deepspeed_shm_comm": False}  # nothing is compiled
     torch.distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
     model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
     sgd = torch.optim.SGD(model.parameters(), lr=1.0)
     engine = deepspeed.initialize(model=model, optimizer=sgd, config=CONFIG)[0]
     with deepspeed.zero.GatheredParameters([model.weight], modifier_rank=0):
