@@ -1,0 +1,31 @@
+"""gloo: ranks that gather different dtypes of one size receive each other's bits as their own numbers."""
+
+import sys
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+EXPECTED = ["refused"] * 2
+
+
+def on_rank(rank: int, store: str, told: mp.SimpleQueue) -> None:
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    own = torch.ones(1, dtype=(torch.int64, torch.float64)[rank])
+    gathered = own.new_empty(2)
+    into = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+    try:
+        into(gathered, own)
+        said = f"accepted: {gathered.tolist()}"
+    except RuntimeError:
+        said = "refused"
+    told.put((rank, said))
+
+
+if __name__ == "__main__":
+    told = mp.get_context("fork").SimpleQueue()
+    mp.start_processes(on_rank, (f"file://{tempfile.mktemp()}", told), nprocs=2, start_method="fork")
+    observed = [answer for _, answer in sorted(told.get() for _ in range(2))]
+    print(f"expected {EXPECTED}\nobserved {observed}")
+    sys.exit(observed != EXPECTED)
