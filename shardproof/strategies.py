@@ -243,7 +243,8 @@ def _operations(
     Where there is no other world size that the layout fits, what would be loaded there is loaded here.
     """
     # What trains holds numbers in place of bit patterns, so that most cases do not.
-    if tables.training and _pick(draw, "training", (False, False, False, True, True)):
+    trains = _pick(draw, "training", (False, False, False, True, True)) if tables.training else False
+    if trains:
         chosen = [_pick(draw, f"training segment {slot}", tables.training) for slot in range(_SLOTS)]
     else:
         chosen = [_pick(draw, f"segment {slot}", tables.segments) for slot in range(_SLOTS)]
