@@ -63,7 +63,7 @@ _ROWS: tuple[tuple[str, tuple[Target, ...]], ...] = (
     ("update T, save, load elsewhere, gather T", ("all",)),
     ("forward, backward, step, gather T", ("all",)),
     ("forward, backward, step, forward, backward, step, gather T", ("all", "first")),
-    ("forward, backward, norm, clip, norm, step, gather T", ("all",)),
+    ("forward, backward, norm, clip, norm, step, gather T", ("all", "first")),
     ("forward, backward, clip far, step, forward, backward, step, gather T", ("all",)),
     ("gather T, forward, backward, step, gather T, release T", ("all",)),
     ("accumulate T, forward, backward, norm, step, gather T", ("all", "first")),

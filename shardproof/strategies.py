@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from reference import DTYPES
 from shardproof.backends import CARRIES, REDUCES
 from shardproof.case import Case, Delay, Divergence, GradBuffer, Group, LayoutSpec, Operation, Parameter
+from shardproof.contents import TRAINING
 from shardproof.layouts import KINDS, fits, least_dims
 from shardproof.programs import Segment, program, segments
 from shardproof.sizes import Form, forms, numels
@@ -66,6 +67,7 @@ class _Tables:
     gradient_dtypes: frozenset[str]
     traits: tuple[_Trait | None, ...]
     segments: tuple[Segment | None, ...]
+    training: tuple[Segment | None, ...]
     divergences: tuple[_Differs, ...]
     vast: tuple[int, ...]
     elsewhere: tuple[int, ...]
@@ -80,6 +82,8 @@ def _tables(description: Description, world_sizes: Sequence[int], pool_size: int
     gradients = frozenset(name for name in REDUCES[description.backend] if DTYPES[name].kind == "float")
     session = description.form == "session"
     found = segments(description.offers, means=session, elsewhere=len(set(elsewhere)) > 1)
+    training = tuple(segment for segment in found if any(move.kind in TRAINING for move in segment))
+    moving = tuple(segment for segment in found if segment not in training)
     divergent = _DIVERGENCES if "register" in description.offers else ()
     return _Tables(
         world_sizes=weighted,
@@ -88,7 +92,8 @@ def _tables(description: Description, world_sizes: Sequence[int], pool_size: int
         dtypes=_weighted({name: _DTYPE_WEIGHTS.get(name, 1) for name in names if name in carried}),
         gradient_dtypes=gradients,
         traits=(None,) * (len(_TRAITS) // 2) + (_TRAITS if session else tuple(t for t in _TRAITS if t is not _tied)),
-        segments=(None,) * (len(found) // 2) + found,
+        segments=(None,) * (len(moving) // 2) + moving,
+        training=(None,) * (len(moving) // 2) + moving + 2 * training if training else (),
         divergences=divergent,
         vast=_VAST_NUMELS if "layout" in description.offers else (),
         elsewhere=elsewhere,
@@ -237,7 +242,12 @@ def _operations(
 
     Where there is no other world size that the layout fits, what would be loaded there is loaded here.
     """
-    chosen = [_pick(draw, f"segment {slot}", tables.segments) for slot in range(_SLOTS)]
+    # What trains holds numbers in place of bit patterns, so that most cases do not.
+    trains = _pick(draw, "training", (False, False, False, True, True)) if tables.training else False
+    if trains:
+        chosen = [_pick(draw, f"training segment {slot}", tables.training) for slot in range(_SLOTS)]
+    else:
+        chosen = [_pick(draw, f"segment {slot}", tables.segments) for slot in range(_SLOTS)]
     if tables.elsewhere and not elsewhere:
         chosen = [segment and tuple(replace(move, elsewhere=False) for move in segment) for segment in chosen]
     ids = [parameter.id for parameter in parameters]
@@ -338,6 +348,7 @@ _TRAITS: tuple[_Trait, ...] = (
     _tied,
     _alike,
     # Again, because it takes a second parameter, and what goes wrong with it often takes a certain program as well.
+    _tied,
     _tied,
     _tied,
 )

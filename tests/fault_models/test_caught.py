@@ -34,7 +34,7 @@ def test_correct_is_not_accused(engine: Engine, target: str) -> None:
     cases = {
         slug: case
         for slug, case in (CASES | SOUND).items()
-        if case.layout.kind in said.layouts and {operation.kind for operation in case.program} <= {*said.offers}
+        if case.layout.kind in said.layouts and {operation.kind for operation in case.program} <= set(said.offers)
     }
     broken = {}
     for slug, case in cases.items():

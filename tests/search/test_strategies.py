@@ -68,9 +68,10 @@ def test_shares(many: list[Case]) -> None:
     """Shares that the design asks for, with room for chance."""
     shares: dict[str, tuple[Callable[[Case], bool], float, float]] = {
         "small worlds": (lambda c: c.world_size <= 4, 0.65, 0.95),
-        "world size 8": (lambda c: c.world_size == 8, 0.03, 0.2),
+        "world size 8": (lambda c: c.world_size == 8, 0.015, 0.2),
         "not from rank 0, where there is room": (lambda c: c.main.ranks[0] > 0, 0.3, 0.6),
         "divergent": (lambda c: bool(c.divergences), 0.05, 0.2),
+        "training": (lambda c: "training" in features(c), 0.15, 0.45),
         "late": (lambda c: bool(c.delays), 0.01, 0.2),
         "padding": (lambda c: "padding" in features(c), 0.5, 0.95),
         "one parameter": (lambda c: len(c.parameters) == 1, 0.2, 0.6),
