@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from hashlib import blake2b
-from math import lcm, prod
+from math import lcm, prod, sqrt
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -208,7 +208,7 @@ class Whole:
 
     def norm(self) -> float:
         """Of the gradients reduced last."""
-        return sum(float((total**2).sum()) for total in self.reduced.values()) ** 0.5
+        return sqrt(sum(float((total**2).sum()) for total in self.reduced.values()))
 
     def do_update(self, index: int, _: Any, ids: list[str], __: int) -> None:
         """New contents."""
