@@ -17,9 +17,9 @@ from shardproof import oracle, wire
 from shardproof.backends import BACKEND_OF
 from shardproof.case import Case
 from shardproof.case_file import encode
-from shardproof.errors import UsageError
+from shardproof.errors import CouldNotJudge, UsageError
 from shardproof.implementations import resolve
-from shardproof.ranks import Pool, RankReport
+from shardproof.ranks import Pool, PoolError, RankReport
 
 # Two bytes that fresh memory and padding are filled with: NaN or -1 everywhere, and an ordinary number.
 _POISONS = (0xFF, 0x3B)
@@ -76,7 +76,11 @@ class Verdict:
 
 
 class Engine:
-    """An implementation on a pool of ranks. Raises UsageError where the name is none or leads to no implementation."""
+    """An implementation on a pool of ranks.
+
+    Raises UsageError where the name is none or leads to no implementation, CouldNotJudge where a known one cannot be
+    imported.
+    """
 
     def __init__(self, name: str, *, device: str = "cpu", pool_size: int = 8, deadline: float = 10.0) -> None:
         """Start the pool and ask rank 0 what the implementation is."""
@@ -199,9 +203,7 @@ class Engine:
         self._pools.clear()
 
     def _describe(self, name: str) -> Description:
-        report = self._pool(None).run(
-            f"{_ENTRY}:describe", {"target": self._target.target}, ranks=[0], deadline=max(60.0, self._deadline)
-        )[0]
+        report = self._first_report(name)
         problem = report.value["problem"] if report.ended == "done" and "problem" in report.value else ""
         if report.ended != "done":
             problem = f"{self._target.target} {report.headline} when it was first used\n{report.stderr}"
@@ -216,6 +218,16 @@ class Engine:
             key: tuple(value) if isinstance(value, list) else value for key, value in report.value.items()
         }
         return Description(name=name, target=self._target.target, backend=BACKEND_OF[self._device], **said)
+
+    def _first_report(self, name: str) -> RankReport:
+        """What rank 0 says of the implementation, once all ranks have imported it."""
+        payload, deadline = {"target": self._target.target}, max(60.0, self._deadline)
+        try:
+            return self._pool(None).run(f"{_ENTRY}:describe", payload, ranks=[0], deadline=deadline)[0]
+        except PoolError as error:
+            if not self._target.install:
+                raise
+            raise CouldNotJudge(f"{name} needs what is not here; {self._target.install}\n{error}") from error
 
 
 @dataclass(slots=True)

@@ -19,12 +19,13 @@ class Target:
     """Where an implementation is: `target` is "pkg.mod" or "pkg.mod:attr".
 
     `preload` are modules that ranks find imported; they run no tensor operation when they are. `summary` is one line
-    for a list of names.
+    for a list of names. `install` is the command that installs what it needs beyond our own dependencies.
     """
 
     target: str
     preload: tuple[str, ...]
     summary: str
+    install: str = ""
 
 
 KNOWN: Mapping[str, Target] = MappingProxyType(
@@ -39,6 +40,12 @@ KNOWN: Mapping[str, Target] = MappingProxyType(
             # torch imports its compiler in the first DTensor, which takes seconds.
             (_RANK_SIDE, "shardproof.adapters.fsdp2", "torch._dynamo"),
             "torch.distributed.fsdp.fully_shard, chunked along one dimension",
+        ),
+        "deepspeed_zero3": Target(
+            "shardproof.adapters.deepspeed_zero3",
+            (_RANK_SIDE, "shardproof.adapters.deepspeed_zero3"),
+            "deepspeed.zero.Init and GatheredParameters, flat and padded",
+            install="pip install 'shardproof[deepspeed]'",
         ),
         "list_all_gather": Target(
             "shardproof.adapters.list_all_gather",

@@ -142,7 +142,7 @@ def _divisors(number: int) -> list[int]:
 def _buckets(_: int, alignments: Sequence[int]) -> list[LayoutSpec]:
     """Caps that a few parameters reach, a bucket for each most often; Megatron-Core's roundings are among them."""
     roundings = [(1, 1, alignment) for alignment in alignments]
-    others = ((2, 1), (1, 3), (1, 8), (3, 2), (4, 8), (64, 1), (64, 128))
+    others = ((2, 1), (1, 3), (64, 1), (1, 8), (3, 2), (4, 8), (64, 128), (2, 1), (64, 1), (3, 2))
     roundings += [(*rounding, alignments[0]) for rounding in others]
     return [
         LayoutSpec("bucket", alignment, 0, cap, start, end)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,7 +37,7 @@ NO_NAMES = [
 
 
 def test_known_names() -> None:
-    assert set(KNOWN) == {"gpu_impl", "fsdp2", "list_all_gather"}
+    assert set(KNOWN) == {"gpu_impl", "fsdp2", "deepspeed_zero3", "list_all_gather"}
     for name, target in KNOWN.items():
         assert resolve(name) is target
         assert target.summary
@@ -66,8 +68,31 @@ def test_names_are_known_without_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", [name for name, known in KNOWN.items() if not known.install])
 def test_known_targets_exist(name: str) -> None:
     module, _, attribute = KNOWN[name].target.partition(":")
     code = f"import {module} as found; assert hasattr(found, {attribute or '__name__'!r})"
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=120)
+
+
+NEEDY = [name for name, known in KNOWN.items() if known.install]
+
+
+@pytest.mark.parametrize("name", NEEDY)
+def test_what_is_not_installed_could_not_judge(name: str, tmp_path: Path) -> None:
+    package = name.partition("_")[0]
+    (tmp_path / f"{package}.py").write_text("raise ImportError('planted: it is not here')")
+    ran = subprocess.run(
+        [sys.executable, "-m", "shardproof", "check", "--impl", name, "--device", "cpu"],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 2
+    said = ran.stdout + ran.stderr
+    assert "could not judge" in said
+    assert KNOWN[name].install in said
+    assert "planted: it is not here" in said

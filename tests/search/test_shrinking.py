@@ -75,7 +75,10 @@ FAULTS: dict[str, tuple[Callable[[Case], bool], Case]] = {
         lambda c: "reduce" in kinds(c) and c.world_size > 1,
         Case(world(2), (ONE,), program("register", "reduce")),
     ),
-    "norm": (lambda c: "norm" in kinds(c), Case(world(1), (ONE,), program("register", "reduce", "norm"))),
+    "norm": (
+        lambda c: "norm" in kinds(c) and "backward" not in kinds(c),
+        Case(world(1), (ONE,), program("register", "reduce", "norm")),
+    ),
     "release": (lambda c: "release" in kinds(c), Case(world(1), (ONE,), program("register", "gather", "release"))),
     "more than five elements": (
         lambda c: gathers(c) and any(p.numel > 5 for p in c.parameters),

@@ -1,0 +1,35 @@
+"""ZeRO-3 with stage3_use_all_reduce_for_fetch_params: a parameter's -0.0 arrives as 0.0."""
+
+import os
+import sys
+import tempfile
+
+import torch
+import torch.multiprocessing as mp
+
+os.environ |= {"DS_ACCELERATOR": "cpu", "LOCAL_RANK": "0", "LOCAL_SIZE": "2"}
+try:
+    import deepspeed
+except ImportError as error:
+    print(f"could not judge: {error} (pip install deepspeed)")
+    sys.exit(2)
+ZERO = {"stage": 3, "stage3_use_all_reduce_for_fetch_params": True}
+EXPECTED = [["-0.0", "-0.0"]] * 2
+
+
+def on_rank(rank: int, store: str, told: mp.SimpleQueue) -> None:
+    deepspeed.ops.__compatible_ops__ = {"deepspeed_shm_comm": False}  # nothing is compiled
+    torch.distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    model = torch.nn.ParameterList([torch.nn.Parameter(torch.tensor([-0.0])) for _ in range(2)])
+    config = {"train_batch_size": 2, "zero_optimization": ZERO}
+    deepspeed.zero.Init(module=model, config_dict_or_path=config, dtype=torch.float32)
+    model[0].all_gather_coalesced(list(model)).wait()
+    told.put((rank, [str(parameter.item()) for parameter in model]))
+
+
+if __name__ == "__main__":
+    told = mp.get_context("fork").SimpleQueue()
+    mp.start_processes(on_rank, (f"file://{tempfile.mktemp()}", told), nprocs=2, start_method="fork")
+    observed = [answer for _, answer in sorted(told.get() for _ in range(2))]
+    print(f"expected {EXPECTED}\nobserved {observed}")
+    sys.exit(observed != EXPECTED)

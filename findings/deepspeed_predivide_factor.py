@@ -1,0 +1,40 @@
+"""ZeRO-3 without reduce_scatter divides gradients twice where gradient_predivide_factor is W."""
+
+import os
+import sys
+import tempfile
+
+import torch
+import torch.multiprocessing as mp
+
+os.environ |= {"DS_ACCELERATOR": "cpu", "LOCAL_RANK": "0", "LOCAL_SIZE": "2"}
+try:
+    import deepspeed
+except ImportError as error:
+    print(f"could not judge: {error} (pip install deepspeed)")
+    sys.exit(2)
+CONFIG = {"train_batch_size": 2, "gradient_clipping": 0.0, "zero_allow_untested_optimizer": True} | {
+    "gradient_predivide_factor": 2.0,
+    "zero_optimization": {"stage": 3, "reduce_scatter": False},
+}
+EXPECTED = [-2.0, -2.0]  # one step of SGD from 0 with gradients of 1 and 3
+
+
+def on_rank(rank: int, store: str, told: mp.SimpleQueue) -> None:
+    deepspeed.ops.__compatible_ops__ = {"deepspeed_shm_comm": False}  # nothing is compiled
+    torch.distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    sgd = torch.optim.SGD(model.parameters(), lr=1.0)
+    engine = deepspeed.initialize(model=model, optimizer=sgd, config=CONFIG)[0]
+    engine.backward(engine(torch.full((1,), 1.0 + 2 * rank)))
+    engine.step()
+    told.put((rank, model.weight.item()))
+
+
+if __name__ == "__main__":
+    told = mp.get_context("fork").SimpleQueue()
+    mp.start_processes(on_rank, (f"file://{tempfile.mktemp()}", told), nprocs=2, start_method="fork")
+    observed = [answer for _, answer in sorted(told.get() for _ in range(2))]
+    print(f"expected {EXPECTED}\nobserved {observed}")
+    sys.exit(observed != EXPECTED)
