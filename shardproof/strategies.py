@@ -32,6 +32,8 @@ Draw = Callable[[st.SearchStrategy[int]], int]
 # How often each world size is drawn, against 1 for those that are not named: small worlds are quick and find most.
 _WEIGHTS = {1: 3, 2: 8, 3: 6, 4: 5}
 _SLOTS = 7
+# What trains holds numbers in place of bit patterns, so that most cases do not.
+_TRAINS = (False, False, False, True, True)
 _MOST_PARAMETERS = 3
 # Of 64 cases, how many have one rank that differs at registration, one that is late, or a size that none can hold.
 _DIVERGENT, _DELAYED, _VAST = 8, 8, 2
@@ -242,8 +244,7 @@ def _operations(
 
     Where there is no other world size that the layout fits, what would be loaded there is loaded here.
     """
-    # What trains holds numbers in place of bit patterns, so that most cases do not.
-    trains = _pick(draw, "training", (False, False, False, True, True)) if tables.training else False
+    trains = _pick(draw, "training", _TRAINS) if tables.training else False
     if trains:
         chosen = [_pick(draw, f"training segment {slot}", tables.training) for slot in range(_SLOTS)]
     else:
