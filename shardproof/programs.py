@@ -107,11 +107,14 @@ def _move(words: str, target: Target) -> Move:
     return Move(kind, chosen)  # type: ignore[arg-type]  # as above
 
 
-def program(chosen: Sequence[Segment], ids: Sequence[str], with_gradient: Sequence[str]) -> tuple[Operation, ...]:
+def program(
+    chosen: Sequence[Segment], ids: Sequence[str], with_gradient: Sequence[str], apart: Collection[str] = ()
+) -> tuple[Operation, ...]:
     """The operations of these segments, one after another, after a registration.
 
     Moves that no parameter is left for are dropped. Once the parameters were loaded in another group, moves follow
-    there, and segments of given gradients are left out.
+    there, and segments of given gradients are left out. `apart` are parameters whose given gradients have another
+    dtype than those of a backward: what was accumulated for one is reduced before a backward, or there is none.
     """
     operations = [Operation("register")]
     here = "main"
@@ -120,6 +123,7 @@ def program(chosen: Sequence[Segment], ids: Sequence[str], with_gradient: Sequen
         needs_any = any(move.kind in _ON_GRADIENTS for move in segment)
         if (gradients and here != "main") or (needs_any and not with_gradient):
             continue
+        before = len(operations), here
         for move in segment:
             if move.elsewhere:
                 here = "other" if here == "main" else "main"
@@ -128,7 +132,24 @@ def program(chosen: Sequence[Segment], ids: Sequence[str], with_gradient: Sequen
                 parameters = () if acts_on == tuple(ids) else acts_on
                 value = _value(move, len(operations))
                 operations.append(Operation(move.kind, parameters, here, value, move.reduction))
+        if apart and _adds_two_dtypes(operations, ids, apart):
+            del operations[before[0] :]
+            here = before[1]
     return tuple(operations)
+
+
+def _adds_two_dtypes(operations: Sequence[Operation], ids: Sequence[str], apart: Collection[str]) -> bool:
+    """Whether a backward meets what was accumulated for one of these parameters and not reduced since."""
+    pending: set[str] = set()
+    for operation in operations:
+        acts_on = set(operation.parameters or ids)
+        if operation.kind == "accumulate":
+            pending |= acts_on & set(apart)
+        elif operation.kind == "reduce":
+            pending -= acts_on
+        elif operation.kind == "backward" and pending:
+            return True
+    return False
 
 
 def _value(move: Move, index: int) -> int:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reference import DTYPES
 from shardproof.backends import CARRIES, REDUCES
 from shardproof.case import Case, Delay, Divergence, GradBuffer, Group, LayoutSpec, Operation, Parameter
-from shardproof.contents import TRAINING
+from shardproof.contents import TRAINING, grad_dtype
 from shardproof.layouts import KINDS, fits, least_dims
 from shardproof.programs import Segment, program, segments
 from shardproof.sizes import Form, forms, numels
@@ -253,7 +253,8 @@ def _operations(
         chosen = [segment and tuple(replace(move, elsewhere=False) for move in segment) for segment in chosen]
     ids = [parameter.id for parameter in parameters]
     with_gradient = [p.id for p in parameters if not p.frozen and p.tied_to is None]
-    return program([segment for segment in chosen if segment is not None], ids, with_gradient)
+    apart = [p.id for p in parameters if grad_dtype(p) != p.dtype]
+    return program([segment for segment in chosen if segment is not None], ids, with_gradient, apart)
 
 
 def _parameters(draw: Draw, tables: _Tables, world_size: int, layout: LayoutSpec) -> tuple[Parameter, ...]:

@@ -90,13 +90,13 @@ def perform(state: State, note: Callable[[int], None]) -> Iterator[Step]:
                 return
             yield step
             if step.outcome != "done":
-                if any(later.kind == "save" for later in case.program[index:]):
+                if any(later.kind == "load" for later in case.program[index:]):
                     _stopped(state, state.pool_rank).touch()
                 return
 
 
 class _NothingSaved(BaseException):  # no error of this rank, and nothing that an operation may catch
-    """What this rank was to load is never saved, because a saving rank had stopped before."""
+    """What this rank was to load is not there, or not all who load it, because a saving rank had stopped before."""
 
 
 def _step(state: State, operation: Operation, rank: int, world_size: int) -> Step:
@@ -374,10 +374,10 @@ def _save(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  
 
 def _load(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
     """Load what was saved; at another world size the parameters are registered there first, with other contents."""
+    _await_savers(state, operation)
     if operation.group not in state.sessions:
         _register(state, operation, ids)
     session = state.sessions[operation.group]
-    _await_save(state, operation)
     scalars.plant(session, state.index)
     with state.observer:
         session.load(str(state.folder / "saved"))
@@ -385,28 +385,33 @@ def _load(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
 
 
 def _marker(state: State, index: int, pool_rank: int) -> Path:
-    """There once this rank's save, operation number `index`, came back."""
-    return state.folder / f"saved-{index}-{pool_rank}"
+    """There once this rank came back from its save, or came to its load, which is operation number `index`."""
+    return state.folder / f"reached-{index}-{pool_rank}"
 
 
 def _stopped(state: State, pool_rank: int) -> Path:
-    """There once this rank has ended its program before a save."""
+    """There once this rank has ended its program before a load."""
     return state.folder / f"stopped-{pool_rank}"
 
 
-def _await_save(state: State, operation: Operation) -> None:
-    """Ranks that took no part in the save know nothing of its end, and a collective would add a wait to those that did.
+def _await_savers(state: State, operation: Operation) -> None:
+    """Begin a load in another group only when whoever saved has saved, and whoever takes part in both is here too.
 
-    Where a saving rank is lost, the pool ends this one; where one was refused or raised, this one has nothing to do.
+    Ranks that took no part in the save know nothing of its end, and a collective would add a wait to those that did.
+    Where a saving rank is lost, the pool ends this one; where one was refused or raised, this one has nothing to do,
+    and must not be found waiting for it.
     """
+    _marker(state, state.index, state.pool_rank).touch()
     earlier = [index for index in range(state.index) if state.case.program[index].kind == "save"]
     saved = state.case.program[earlier[-1]].group if earlier else operation.group
-    if saved != operation.group:
-        ranks = state.case.group(saved).ranks
-        while not all(_marker(state, earlier[-1], rank).exists() for rank in ranks):
-            if any(_stopped(state, rank).exists() for rank in ranks):
-                raise _NothingSaved
-            time.sleep(0.001)
+    if saved == operation.group:
+        return
+    here, savers = state.case.group(operation.group).ranks, state.case.group(saved).ranks
+    awaited = [_marker(state, state.index if rank in here else earlier[-1], rank) for rank in savers]
+    while not all(marker.exists() for marker in awaited):
+        if any(_stopped(state, rank).exists() for rank in savers):
+            raise _NothingSaved
+        time.sleep(0.001)
 
 
 def _forward(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  # noqa: ARG001  # every handler's form
