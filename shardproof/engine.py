@@ -82,11 +82,13 @@ class Engine:
     imported.
     """
 
-    def __init__(self, name: str, *, device: str = "cpu", pool_size: int = 8, deadline: float = 10.0) -> None:
-        """Start the pool and ask rank 0 what the implementation is."""
+    def __init__(
+        self, name: str, *, device: str = "cpu", pool_size: int = 8, deadline: float = 10.0, grace: float = 1.0
+    ) -> None:
+        """Start the pool and ask rank 0 what the implementation is. `deadline` and `grace` are seconds, the pool's."""
         self._target = resolve(name)
         self._device = device
-        self._deadline = deadline
+        self._deadline, self._grace = deadline, grace
         self._folder = Path(tempfile.mkdtemp(prefix="shardproof-"))
         self._pools: dict[int, Pool] = {}
         self._pool_size = pool_size
@@ -192,7 +194,11 @@ class Engine:
             if not self._default_group:
                 self._drop_pools()
             self._pools[size] = Pool(
-                size, device=self._device, preload=self._target.preload, default_group=self._default_group
+                size,
+                device=self._device,
+                preload=self._target.preload,
+                default_group=self._default_group,
+                grace=self._grace,
             )
             self._pool_size = max(size, self._pool_size)
         return self._pools[size]

@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from multiprocessing.util import Finalize
 from statistics import median
 
-from shardproof.always import EVERY, always
+from shardproof.always import AT_ONCE, always
 from shardproof.case import Case
 from shardproof.case_file import encode
 from shardproof.engine import Engine, Verdict
@@ -30,8 +30,8 @@ WORLD_SIZES = tuple(range(1, 9))
 POOL_SIZE = max(WORLD_SIZES)
 # As many cases as `check` tries by default, and less time to make one smaller: there are many faults.
 BUDGET = replace(PROFILES["default"], shrink_seconds=4)
-# Seconds that a rank may wait for a peer that went on without it. Many do: that is their fault.
-_DEADLINE = 2.0
+# Seconds that a rank may wait for a peer that went on without it, or that raised. Many do: that is their fault.
+_DEADLINE, _GRACE = 2.0, 0.25
 # Each process has a pool of ranks, which sleep in a barrier most of the time.
 _MOST_WORKERS = 4
 # Most faults show within few cases, and drawing one costs about as much as running it.
@@ -92,10 +92,9 @@ class Draws:
 
     def _with_always(self, engine: Engine, seed: int) -> Iterator[Case]:
         between = iter(always(engine.description, WORLD_SIZES))
-        for number, case in enumerate(self._drawn(engine, seed), start=1):
-            if number % EVERY == 0:
-                yield from islice(between, 1)
+        for case in self._drawn(engine, seed):
             yield case
+            yield from islice(between, AT_ONCE)
 
     def _drawn(self, engine: Engine, seed: int) -> Iterator[Case]:
         said = engine.description
@@ -145,7 +144,7 @@ _here: list[tuple[Engine, Draws]] = []
 
 
 def _open() -> None:
-    engine = Engine(CORRECT[0], pool_size=POOL_SIZE, deadline=_DEADLINE)
+    engine = Engine(CORRECT[0], pool_size=POOL_SIZE, deadline=_DEADLINE, grace=_GRACE)
     _here.append((engine, Draws()))
     Finalize(engine, engine.close, exitpriority=10)
 

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 from invariants import Law
-from shardproof.always import EVERY, always
+from shardproof.always import AT_ONCE, always
 from shardproof.case import Case
 from shardproof.case_file import encode
 from shardproof.deviations import Deviation
@@ -158,17 +158,21 @@ class _Run:
         """Draw until one more law is broken and make its case smaller. Whether there was one."""
         plan = self.plan
         hunt = Hunt(self._first, self._smaller, plan.budget.shrink_seconds)
-        before = self.seconds["shrinking"]
+        before = self._aside()
         with self._timed("hunting"):
             drive(hunt, self.judge.description, plan.world_sizes, plan.pool_size, seed)
             if hunt.quarry:
                 self._simplify(hunt.quarry)
                 self.seconds["shrinking"] += time.perf_counter() - hunt.quarry.began
-        self.seconds["hunting"] -= self.seconds["shrinking"] - before
+        self.seconds["hunting"] -= self._aside() - before
         if hunt.quarry:
             self._report(hunt.quarry)
             self._report_pending()
         return hunt.quarry is not None
+
+    def _aside(self) -> float:
+        """Seconds that went into laws already known to be broken."""
+        return self.seconds["shrinking"] + self.seconds["replaying"]
 
     def _report_pending(self) -> None:
         """Laws that were broken beside the one that was gone after, until there is none: each simplest case is near."""
@@ -184,7 +188,7 @@ class _Run:
         simplify(quarry, self.plan.world_sizes, layouts, self._smaller, self.plan.budget.shrink_seconds)
 
     def _enough(self) -> bool:
-        spent = time.perf_counter() - self.began - self.seconds["shrinking"] - self.seconds["replaying"]
+        spent = time.perf_counter() - self.began - self._aside()
         if self.tally.cases >= self.plan.budget.examples:
             return True
         # A slow machine gets more time before the run is given up as one that saw too little.
@@ -204,12 +208,16 @@ class _Run:
         if digest in self.seen:
             return None
         self.seen.add(digest)
-        if self.always and len(self.seen) % EVERY == 0:
-            self._judged(self.always.pop())
+        verdict = self._judged(case)
+        hunted = next((law for law in self.tally.results if self.pending.get(law) is verdict), None)
+        if hunted is not None:
+            return hunted, verdict
+        for _ in range(min(AT_ONCE, len(self.always))):
             if self._enough():
                 raise Enough
-        verdict = self._judged(case)
-        return next(((law, verdict) for law in self.tally.results if self.pending.get(law) is verdict), None)
+            self._judged(self.always.pop())
+            self._report_pending()  # there is nothing to draw again: what it shows is as good as found
+        return None
 
     def _judged(self, case: Case) -> Verdict:
         """Run and count a case, and remember it for the laws that it breaks."""

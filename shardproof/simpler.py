@@ -30,7 +30,13 @@ def size(case: Case) -> tuple[int, ...]:
         _layout_oddity(case.layout),
         sum(parameter.storage_offset + sum(parameter.strides or ()) for parameter in case.parameters),
         sum(group.ranks[0] for group in case.groups) + case.seed,
+        sum(old != new for old, new in _numbered(case).items()),
     )
+
+
+def _numbered(case: Case) -> dict[str, str]:
+    """The ids as they would be if parameters were numbered in order."""
+    return {parameter.id: f"p{at}" for at, parameter in enumerate(case.parameters)}
 
 
 def _oddity(p: Parameter) -> int:
@@ -81,6 +87,20 @@ def _steps(case: Case, world_sizes: Collection[int]) -> Iterator[Case]:
     for at, operation in enumerate(case.program):
         for plain in (replace(operation, parameters=()), replace(operation, reduction="sum")):
             yield replace(case, program=(*case.program[:at], plain, *case.program[at + 1 :]))
+    yield _renamed(case)
+
+
+def _renamed(case: Case) -> Case:
+    """Parameters numbered in order, which those that were left out had upset."""
+    new = _numbered(case)
+    return replace(
+        case,
+        parameters=tuple(
+            replace(p, id=new[p.id], tied_to=new[p.tied_to] if p.tied_to else None) for p in case.parameters
+        ),
+        program=tuple(replace(o, parameters=tuple(new[id] for id in o.parameters)) for o in case.program),
+        divergences=tuple(replace(d, parameter=new[d.parameter] if d.parameter else None) for d in case.divergences),
+    )
 
 
 def _without_parameter(case: Case, gone: Parameter) -> Case:

@@ -31,7 +31,7 @@ Draw = Callable[[st.SearchStrategy[int]], int]
 
 # How often each world size is drawn, against 1 for those that are not named: small worlds are quick and find most.
 _WEIGHTS = {1: 3, 2: 8, 3: 6, 4: 5}
-_SLOTS = 7
+_SLOTS = 6
 # What trains holds numbers in place of bit patterns, so that most cases do not.
 _TRAINS = (False, False, False, True, True)
 _MOST_PARAMETERS = 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shardproof.always import EVERY, always
+from shardproof.always import AT_ONCE, always
 from shardproof.case import Case
 from shardproof.case_rules import check
 from shardproof.engine import Description
@@ -21,7 +21,7 @@ KINDS_OF_DIFFERENCE = {"dtype", "shape", "order", "refuses", "shard_numel", "mis
 
 
 def refused(description: Description, world_sizes: Sequence[int]) -> list[Case]:
-    return [case for case in always(description, world_sizes) if kinds(case) == ["register"]]
+    return [case for case in always(description, world_sizes) if case.divergences]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -59,12 +59,48 @@ def test_a_layout_of_what_none_can_hold(changes: dict[str, Any], there: bool) ->
         assert case.parameters[0].numel > 2**33
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("world_sizes", [(1,), (2, 8), (3, 4)])
+def test_what_shows_much_at_once_can_be_run(kind: str, world_sizes: tuple[int, ...]) -> None:
+    layouts = (kind,) if kind == "chunk" else ("flat_padded", kind)  # one of those that cut a parameter once
+    found = [case for case in always(describe(layouts=layouts), world_sizes) if not case.divergences]
+    for case in found:
+        check(case)
+        assert wanted(case, None, "gloo")[0] == "accept"
+    assert {case.layout.kind for case in found} == set(layouts)
+    assert any(case.delays for case in found)
+    asked = {operation.kind for case in found for operation in case.program}
+    assert asked >= {"register", *describe().offers} - {"invalidate", "layout"}
+
+
+def test_of_two_functions_only_gathers_are_asked() -> None:
+    found = always(describe(form="functions", offers=("gather", "use")), (1, 2))
+    assert {operation.kind for case in found for operation in case.program} == {"register", "gather"}
+    assert not any(parameter.tied_to for case in found for parameter in case.parameters)
+
+
+def test_a_default_group_is_asked_for_no_other_world_size() -> None:
+    assert all(len(case.groups) == 1 for case in always(describe(needs_default_group=True), (1, 2, 4)))
+
+
+def test_a_law_broken_by_one_of_them_is_reported_at_once() -> None:
+    found: list[str] = []
+    planted = Planted({"a": lambda case: any(parameter.dtype == "float64" for parameter in case.parameters)})
+    search(
+        planted,
+        Plan(budget=Budget(examples=200, seconds=300, shrink_seconds=300)),
+        [lambda event: found.append(type(event).__name__)],
+    )
+    assert found.index("FailureFound") < found.index("CaseJudged", 60)
+
+
 def test_a_search_tries_each_once_between_its_first_cases() -> None:
     planted = Planted({"a": lambda _: False})
     search(planted, Plan(budget=Budget(examples=60, seconds=300, shrink_seconds=300)))
     tried = [at for case in always(planted.description, range(1, 9)) for at in [planted.judged.index(case)]]
     assert tried == sorted(tried)
-    assert tried[-1] <= (EVERY + 1) * len(tried)
+    assert tried[-1] < 2 * len(tried)
+    assert AT_ONCE == 2
 
 
 def test_a_law_that_only_a_refusal_breaks_is_found_and_made_smaller() -> None:

@@ -12,7 +12,7 @@ from shardproof.profiles import Budget
 from shardproof.search import Plan, search
 from tests.search.planted import Planted, describe, kinds
 
-BUDGET = Budget(examples=100, seconds=300, shrink_seconds=300)
+BUDGET = Budget(examples=400, seconds=300, shrink_seconds=300)
 BOTH = describe(layouts=("flat_padded", "chunk"), alignments=(1, 2, 8))
 
 

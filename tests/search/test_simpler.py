@@ -141,7 +141,13 @@ def test_layouts_of_kinds_that_are_not_there_are_not_tried() -> None:
 
 
 def test_the_simplest_has_none() -> None:
-    assert list(simpler(case("register"), range(1, 9))) == []
+    assert list(simpler(case("register", Parameter("p0", (1,))), range(1, 9))) == []
+
+
+def test_parameters_are_numbered_again() -> None:
+    start = case("register gather:b", Parameter("b", (1,)), Parameter("c", (1,), tied_to="b"))
+    renamed = case("register gather:p0", Parameter("p0", (1,)), Parameter("p1", (1,), tied_to="p0"))
+    assert renamed in simpler(start, (1,))
 
 
 @pytest.mark.parametrize("world_sizes", [(1, 2, 4), (4,)])
