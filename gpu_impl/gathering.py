@@ -47,16 +47,17 @@ def gather(state: State, id: str) -> torch.Tensor:
     parameter = state.find(id)
     if parameter.flight is not None:
         land(state, parameter)
-    if not parameter.valid:
-        _gather_now(state, parameter)
-    buffer = parameter.buffer
-    assert buffer is not None  # what is complete has a buffer
-    state.order.reading(buffer.trace, buffer.memory)
+    if parameter.valid:
+        buffer = parameter.buffer
+        assert buffer is not None  # what is complete has a buffer
+        state.order.reading(buffer.trace, buffer.memory)
+    else:
+        buffer = _gather_now(state, parameter)
     return buffer.memory.as_strided(parameter.shape, parameter.strides)
 
 
-def _gather_now(state: State, parameter: Parameter) -> None:
-    """One collective on the current stream, from the shard straight into a buffer."""
+def _gather_now(state: State, parameter: Parameter) -> Buffer:
+    """One collective on the current stream, which may read right after it, from the shard straight into a buffer."""
     buffer, order = _writable(state, parameter), state.order
     settled = order.settled(parameter.trace, buffer.trace)
     if not settled:
@@ -73,6 +74,7 @@ def _gather_now(state: State, parameter: Parameter) -> None:
     else:
         order.wrote(buffer.trace)
     parameter.buffer, parameter.valid = buffer, True
+    return buffer
 
 
 def prefetch(state: State, ids: Iterable[str]) -> Handle:

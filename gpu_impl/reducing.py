@@ -113,7 +113,8 @@ def _elements(pending: Pending, parameter: Parameter) -> torch.Tensor:
 def _reduced(state: State, parameter: Parameter, mean: bool) -> torch.Tensor:
     pending: Pending = state.pending[parameter]
     state.order.reading(pending.buffer.trace, pending.buffer.memory)
-    send = pending.buffer.receive.to(added_in(parameter.comm_dtype or pending.dtype))
+    whole = pending.buffer.receive.view(pending.buffer.memory.dtype)
+    send = whole.to(added_in(parameter.comm_dtype or pending.dtype))
     shard = send.new_empty(parameter.shard.numel())
     if parameter.numel:
         reduce_scatter(as_added(shard), as_added(send), state.group)

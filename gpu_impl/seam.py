@@ -43,7 +43,7 @@ def all_gather(receive: torch.Tensor, send: torch.Tensor, group: dist.ProcessGro
     host time than launching the collective, and is not the case here.
     """
     try:
-        work = _gather_directly(group, *_as_reals((receive, send)), _AT_ONCE)
+        work = _gather_directly(group, receive, send, _AT_ONCE)
         if work is not None:  # NCCL has put it in the stream's order already
             work.wait()
     except RuntimeError as error:
@@ -56,7 +56,7 @@ def start_all_gather(pairs: Sequence[Pair], group: dist.ProcessGroup) -> Work:
     gloo concatenates the operands of a coalesced collective, and so would convert them to a common dtype.
     """
     try:
-        receives, sends = map(list, zip(*map(_as_reals, pairs), strict=True))
+        receives, sends = map(list, zip(*pairs, strict=True))
         work: Work = (
             _gather_directly(group, receives[0], sends[0], _AHEAD)
             if len(pairs) == 1
@@ -65,12 +65,6 @@ def start_all_gather(pairs: Sequence[Pair], group: dist.ProcessGroup) -> Work:
     except RuntimeError as error:
         raise _failed("all-gather", [send for _, send in pairs], group, error) from error
     return work
-
-
-def _as_reals(pair: Pair) -> Pair:
-    """Complex numbers, which backends do not know, as pairs of reals."""
-    receive, send = pair
-    return (torch.view_as_real(receive), torch.view_as_real(send)) if send.is_complex() else pair
 
 
 def finish_all_gather(work: Work, pairs: Sequence[Pair], group: dist.ProcessGroup) -> None:

@@ -38,7 +38,9 @@ _WIDENED = {
 
 
 def as_moved(tensor: torch.Tensor) -> torch.Tensor:
-    """The 1-D tensor as a gather sends it: itself, or its bytes."""
+    """The 1-D tensor as a gather sends it: itself, its pairs of reals, or its bytes."""
+    if tensor.is_complex():
+        return as_added(tensor)
     return tensor if tensor.dtype in _MOVED else tensor.view(torch.uint8)
 
 

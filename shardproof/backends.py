@@ -1,4 +1,4 @@
-"""What a backend can carry at all. Asked before any policy: nobody is accused of what the transport cannot do."""
+"""What a backend can carry at all, as tests see it do. Asked before any policy: nobody is accused of what the transport cannot do."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ CARRIES: dict[str, frozenset[str]] = {
     "nccl": _COMMON | {"float8_e4m3fn", "float8_e5m2"},
 }
 
-# Dtypes of a sum reduced in the dtype itself; neither backend adds complex numbers over ranks.
-REDUCES: dict[str, frozenset[str]] = {
-    "gloo": frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8"}),
-    "nccl": frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8"}),
+_ADDED = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8"})
+
+# Dtypes in which a reduce-scatter adds numbers up.
+ADDS: dict[str, frozenset[str]] = {
+    "gloo": _ADDED | {"complex64", "complex128"},
+    "nccl": _ADDED,
 }
+
+# Those whose sums the model states exactly, wherever a gradient may have them.
+REDUCES: dict[str, frozenset[str]] = {backend: adds & _ADDED for backend, adds in ADDS.items()}
 
 BACKEND_OF = {"cpu": "gloo", "cuda": "nccl"}
