@@ -1,4 +1,4 @@
-"""What a backend can carry at all, as tests see it do. Asked before any policy: nobody is accused of what the transport cannot do."""
+"""What a backend carries, as tests see it do. Asked before any policy: nobody is accused of what a transport cannot do."""
 
 from __future__ import annotations
 

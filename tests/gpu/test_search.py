@@ -15,7 +15,7 @@ WORLD_SIZES = (1, 2, 3, 4)
 
 
 @pytest.mark.parametrize(("implementation", "examples"), [("gpu_impl", 250), ("list_all_gather", 150)])
-def test_drawn_cases_hold(cuda_pool: Pool, implementation: str, examples: int) -> None:  # noqa: ARG001  # it says whether there is a GPU
+def test_drawn_cases_hold(cuda_pool: Pool, implementation: str, examples: int) -> None:
     dtypes: set[str] = set()
 
     def listen(event: Event) -> None:
