@@ -1,4 +1,4 @@
-"""What a backend carries, as tests see it do. Asked before any policy: nobody is accused of what a transport cannot do."""
+"""What backends carry, as tests see them do. Asked before any policy: nobody is accused of what a transport cannot do."""
 
 from __future__ import annotations
 
