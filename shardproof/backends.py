@@ -1,4 +1,4 @@
-"""What backends carry, as tests see them do. Asked before any policy: nobody is accused of what a transport cannot do."""
+"""What backends carry, as tests see it. Asked before any policy: nobody is accused of what a transport cannot do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADDED = frozenset({"float64", "float32", "float16", "bfloat16", "int64", "int32
 # Dtypes in which a reduce-scatter adds numbers up.
 ADDS: dict[str, frozenset[str]] = {
     "gloo": _ADDED | {"complex64", "complex128"},
-    "nccl": _ADDED,
+    "nccl": _ADDED | {"float8_e4m3fn", "float8_e5m2"},
 }
 
 # Those whose sums the model states exactly, wherever a gradient may have them.
