@@ -47,6 +47,12 @@ KNOWN: Mapping[str, Target] = MappingProxyType(
             "deepspeed.zero.Init and GatheredParameters, flat and padded",
             install="pip install 'shardproof[deepspeed]'",
         ),
+        "deepcompile_z3": Target(
+            "shardproof.adapters.deepcompile_z3",
+            (_RANK_SIDE, "shardproof.adapters.deepcompile_z3"),
+            "DeepCompile's native ZeRO-3 operations, flat and padded, on CUDA only",
+            install="pip install 'shardproof[deepspeed]', with nvcc and nccl.h",
+        ),
         "list_all_gather": Target(
             "shardproof.adapters.list_all_gather",
             (_RANK_SIDE,),

@@ -2,8 +2,8 @@
 
 Literals, the names below, `and or not`, `== != < <= > >= in`, `+ - * // %`, parentheses and lists.
 
-of the case       world_size, parameters (how many), layout (its kind), alignment, dim, features, operations (sets),
-                  divergence (its kind, or "")
+of the case       world_size, parameters (how many), layout (its kind), alignment, dim, features, operations,
+                  reductions (sets), divergence (its kind, or "")
 of a parameter    numel, shape, ndim, dim_size (of the chunked dimension), dtype, grad_dtype, comm_dtype, strided,
                   storage_offset, frozen, tied, grad_buffer
 of the violation  operation (its kind, or ""), observed, expected (texts)
@@ -42,6 +42,7 @@ def _of_case(case: Case) -> dict[str, Any]:
         "dim": case.layout.dim,
         "features": features(case),
         "operations": frozenset(operation.kind for operation in case.program),
+        "reductions": frozenset(operation.reduction for operation in case.program if operation.kind == "reduce"),
         "divergence": case.divergences[0].kind if case.divergences else "",
     }
 
@@ -83,6 +84,7 @@ NAMES = (
     "dim",
     "features",
     "operations",
+    "reductions",
     "divergence",
     *_of_parameter(_EXAMPLE, Parameter("", ())),
     *_of_violation(_EXAMPLE, Violation("", "", "")),

@@ -37,7 +37,7 @@ NO_NAMES = [
 
 
 def test_known_names() -> None:
-    assert set(KNOWN) == {"gpu_impl", "fsdp2", "deepspeed_zero3", "list_all_gather"}
+    assert set(KNOWN) == {"gpu_impl", "fsdp2", "deepspeed_zero3", "deepcompile_z3", "list_all_gather"}
     for name, target in KNOWN.items():
         assert resolve(name) is target
         assert target.summary
@@ -75,12 +75,16 @@ def test_known_targets_exist(name: str) -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=120)
 
 
-NEEDY = [name for name, known in KNOWN.items() if known.install]
+# What has to be installed for each of those that need it.
+NEEDS = {"deepspeed_zero3": "deepspeed", "deepcompile_z3": "deepspeed"}
 
 
-@pytest.mark.parametrize("name", NEEDY)
-def test_what_is_not_installed_could_not_judge(name: str, tmp_path: Path) -> None:
-    package = name.partition("_")[0]
+def test_the_needy_are_all_there() -> None:
+    assert set(NEEDS) == {name for name, known in KNOWN.items() if known.install}
+
+
+@pytest.mark.parametrize(("name", "package"), NEEDS.items())
+def test_what_is_not_installed_could_not_judge(name: str, package: str, tmp_path: Path) -> None:
     (tmp_path / f"{package}.py").write_text("raise ImportError('planted: it is not here')")
     ran = subprocess.run(
         [sys.executable, "-m", "shardproof", "check", "--impl", name, "--device", "cpu"],
