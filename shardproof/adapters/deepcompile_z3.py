@@ -8,6 +8,7 @@ and form one graph, a gather is `allgather_param` and `wait_allgather`, a releas
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ _SWITCHES = ("double_buffer", "symmetric_memory", "offload_activation_pin_memory
 _SYNCS = ("sync_before_reduce", "sync_after_reduce", "sync_before_allgather", "sync_after_allgather")
 _CONFIG = SimpleNamespace(**dict.fromkeys((*_SWITCHES, *_SYNCS), False), free_activation_threshold=1 << 40)
 _CARRIED = ("float32", "float16", "float64", "bfloat16", "int64", "int32", "int8")
+_initialised: dict[str, dist.ProcessGroup] = {}
+_numbers = count()
 _SOURCE = "https://github.com/deepspeedai/DeepSpeed/tree/master/csrc/compile"
 
 
@@ -51,16 +54,20 @@ class Session:
     """The parameters of one group; see `shardproof.protocol.Session`."""
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any]) -> None:  # noqa: ARG002  # it has one layout
-        """All state is the process's own: a new session drops that of the last one."""
+        """All state is the process's own: a session drops the graph of the last one, and counts parameters on."""
         if device.type != "cuda":
             raise RuntimeError(f"DeepCompile's operations run on CUDA alone, not on {device}: --device cuda")
         self._native, self._ops = DeepCompileBuilder().load(), torch.ops.dc
-        self._native.cleanup()
-        self._native.init(group, _CONFIG, _BUCKET)
-        self._device, self._size = device, group.size()
+        if (
+            _initialised.get("group") is not group
+        ):  # `cleanup` waits for the other ranks in NCCL; what it frees is little
+            self._native.init(group, _CONFIG, _BUCKET)
+            _initialised["group"] = group
+        self._native.reset()
+        self._size = group.size()
         self._numbers: dict[str, int] = {}
-        self._shards: list[torch.Tensor] = []
-        self._reduced: list[torch.Tensor] = []
+        self._shards: dict[int, torch.Tensor] = {}
+        self._reduced: dict[int, torch.Tensor] = {}
 
     def register(self, specs: Sequence[Spec]) -> None:
         """Each with its shard and the buffer that its reduced gradient is to lie in."""
@@ -70,12 +77,11 @@ class Session:
                 continue
             own = spec.shard
             assert own is not None  # `shard` above makes it
-            number, buffer = len(self._shards), torch.zeros_like(own)
+            number, buffer = next(_numbers), torch.zeros_like(own)
             self._native.register_z3_param(number, list(spec.shape), own, buffer, False, None)
             self._numbers[spec.id] = number
-            self._shards.append(own)
-            self._reduced.append(buffer)
-        self._native.register_graph_z3(_GRAPH, list(range(len(self._shards))))
+            self._shards[number], self._reduced[number] = own, buffer
+        self._native.register_graph_z3(_GRAPH, list(self._shards))
         self._native.start_forward()
 
     def shard(self, id: str) -> torch.Tensor:
@@ -117,4 +123,4 @@ class Session:
         self._native.start_backward(True)
         for id, grad in grads.items():
             self._ops.reduce_grad(grad, _GRAPH, self._numbers[id])
-        self._ops.end_backward(self._shards, _GRAPH, False)
+        self._ops.end_backward(list(self._shards.values()), _GRAPH, False)
