@@ -94,7 +94,7 @@ class Engine:
         self._pool_size = pool_size
         self._default_group = False
         try:
-            self.description = self._describe(name)
+            self._put_under_test(self._describe(name))
         except BaseException:
             self.close()
             raise
@@ -126,11 +126,16 @@ class Engine:
         Only for one that needs the default group as little as the first did.
         """
         self._target = resolve(name)
-        self.description = self._describe(name)
+        self._put_under_test(self._describe(name))
+
+    def _put_under_test(self, description: Description) -> None:
+        self.description = description
+        laws = [law for law in LAWS if not law.is_promise or law.slug in description.promises]
+        self._applying = tuple((law, _unmet(law, description)) for law in laws)
 
     def laws(self) -> tuple[Law[Any], ...]:
         """The laws that apply: all but the promises that the implementation does not make."""
-        return tuple(law for law in LAWS if not law.is_promise or law.slug in self.description.promises)
+        return tuple(law for law, _ in self._applying)
 
     def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:
         """Run a case and apply the laws (`only` these, where given). `twice`: under both poisons, None: on a sample."""
@@ -141,15 +146,9 @@ class Engine:
         if again and all(story.ended == "done" for story in evidence.ranks):
             evidence = replace(evidence, second=self._run(case, encoded, _POISONS[1]))
         ran = time.perf_counter()
-        chosen = [law for law in self.laws() if not only or law.slug in only]
-        judgements = tuple(self._judge(law, evidence) for law in chosen)
+        chosen = [applying for applying in self._applying if not only or applying[0].slug in only]
+        judgements = tuple(unmet or judge(law, evidence) for law, unmet in chosen)
         return Verdict(case, evidence, judgements, Timing(ran - began, time.perf_counter() - ran))
-
-    def _judge(self, law: Law[Any], evidence: Evidence) -> Judgement:
-        lacking = [need for need in law.needs if need not in self.description.offers and need != "register"]
-        if lacking:
-            return Judgement(law.slug, 0, reason=f"{self.description.name} does not offer {', '.join(lacking)}")
-        return judge(law, evidence)
 
     def _run(self, case: Case, encoded: str, poison: int) -> Evidence:
         members = sorted({rank for group in case.groups for rank in group.ranks})
@@ -246,6 +245,12 @@ class _Model:
     def foresee(self, case: Case, backend: str) -> None:
         """Ask the model, as for an implementation without a policy."""
         self.subjects, self.expected = oracle.subjects(case), oracle.expectations(case, None, backend)
+
+
+def _unmet(law: Law[Any], description: Description) -> Judgement | None:
+    """Why a law cannot be judged of this implementation, if so."""
+    lacking = [need for need in law.needs if need not in description.offers and need != "register"]
+    return Judgement(law.slug, 0, reason=f"{description.name} does not offer {', '.join(lacking)}") if lacking else None
 
 
 def _sampled(encoded: str) -> bool:

@@ -81,9 +81,8 @@ def _start(seed: int, key: str) -> int:
 def _scramble(start: int, count: int) -> npt.NDArray[np.uint64]:
     """`count` well-mixed words: the finaliser of SplitMix64 (Steele, Lea, Flood 2014) over a counter."""
     golden = np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        x = np.arange(1, count + 1, dtype=np.uint64) * golden + np.uint64(start)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed: npt.NDArray[np.uint64] = x ^ (x >> np.uint64(31))
+    x = np.arange(1, count + 1, dtype=np.uint64) * golden + np.uint64(start)  # arrays of integers wrap without a word
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: npt.NDArray[np.uint64] = x ^ (x >> np.uint64(31))
     return mixed

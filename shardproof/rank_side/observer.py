@@ -6,6 +6,7 @@ It also poisons fresh memory, so that whoever reads what nobody wrote reads the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -65,18 +66,18 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ann
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run the operation and write down what it was."""
-        namespace, name = func.namespace, func._schema.name.rpartition("::")[2]
-        if namespace == "c10d":
-            self._calls.append(_call(_COLLECTIVES.get(name, "other"), args))
+        kind = _KINDS.get(func) or _kind(func)
+        if kind.collective:
+            self._calls.append(_call(kind.collective, args))
             return func(*args, **(kwargs or {}))
-        result = func(*args, **(kwargs or {}))
-        if name in _COPIES:
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        if kind.copies:
             self._add("copies", "copied_bytes", result)
-        if name in _SYNCS:
+        if kind.syncs:
             self._counts["syncs"] += 1
-        if _allocates(func):
+        if kind.allocates:
             self._add("allocations", "allocated_bytes", result)
-            if name in _FRESH and isinstance(result, torch.Tensor):
+            if kind.fresh and isinstance(result, torch.Tensor):
                 poison_storage(result.untyped_storage(), self._poison)
         return result
 
@@ -122,16 +123,31 @@ def poison_storage(storage: torch.UntypedStorage, byte: int) -> None:
         storage.fill_(byte)  # type: ignore[attr-defined]  # torch has it, its stubs do not
 
 
-_ALLOCATES: dict[Any, bool] = {}
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What an operation is: a collective by its name, or a local one that copies, synchronises or returns memory."""
+
+    collective: str
+    copies: bool
+    syncs: bool
+    allocates: bool
+    fresh: bool
 
 
-def _allocates(func: Any) -> bool:
-    """Whether an operation returns memory of its own: some returned tensor aliases no argument."""
-    known = _ALLOCATES.get(func)
-    if known is None:
-        known = any(out.alias_info is None and "Tensor" in str(out.type) for out in func._schema.returns)
-        _ALLOCATES[func] = known
-    return known
+_KINDS: dict[Any, _Kind] = {}
+
+
+def _kind(func: Any) -> _Kind:
+    """Found out once an operation; it allocates where some returned tensor aliases no argument."""
+    name = func._schema.name.rpartition("::")[2]
+    kind = _KINDS[func] = _Kind(
+        collective=_COLLECTIVES.get(name, "other") if func.namespace == "c10d" else "",
+        copies=name in _COPIES,
+        syncs=name in _SYNCS,
+        allocates=any(out.alias_info is None and "Tensor" in str(out.type) for out in func._schema.returns),
+        fresh=name in _FRESH,
+    )
+    return kind
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

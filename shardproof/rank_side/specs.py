@@ -69,47 +69,59 @@ def give(
 
 def new_shards(setting: Setting, ids: Sequence[str], written_by: int) -> dict[str, Given]:
     """This rank's shards of new contents, by the implementation's own `shard`, else as the model cuts them."""
-    specs, given = give(setting, ids, written_by)
     cuts = cuts_of(setting.case.layout, setting.case.parameters, setting.world_size)
-    for spec in specs:
-        if spec.id not in given:
-            bits = full_bits(setting.case, setting.case.parameter(spec.id), written_by)
-            given[spec.id] = _model_shard(setting, setting.case.parameter(spec.id), cuts[spec.id], bits)
+    given: dict[str, Given] = {}
+    for parameter in map(setting.case.parameter, ids):
+        _, shard = _cut(setting, parameter, cuts[parameter.id], written_by)
+        if shard is None:
+            bits = full_bits(setting.case, parameter, written_by)
+            shard = _model_shard(setting, parameter, cuts[parameter.id], bits)
+        given[parameter.id] = shard
     return given
 
 
 def _spec(
     setting: Setting, parameter: Parameter, cut: Cut, written_by: int | str, earlier: Mapping[str, Spec]
 ) -> tuple[Spec, Given | None]:
-    dtype = torch_dtype(parameter.dtype)
     tied = earlier.get(parameter.tied_to or "")
-    bits = full_bits(setting.case, parameter, written_by)
-    memory = guarded(
-        bits, parameter.shape, dtype, setting.device, strides=parameter.strides, storage_offset=parameter.storage_offset
-    )
+    if tied is not None:
+        full, given, shard = tied.full, None, tied.shard
+    else:
+        full, given = _cut(setting, parameter, cut, written_by)
+        shard = given.shard if given is not None else None
     spec = Spec(
         id=parameter.id,
         shape=parameter.shape,
-        dtype=dtype,
-        full=memory.tensor if tied is None else tied.full,
+        dtype=torch_dtype(parameter.dtype),
+        full=full,
+        shard=shard,
         grad=_gradient_buffer(setting, parameter, cut),
         requires_grad=not parameter.frozen,
         tied_to=parameter.tied_to,
         comm_dtype=torch_dtype(parameter.comm_dtype) if parameter.comm_dtype else None,
     )
-    if tied is not None:
-        spec.shard = tied.shard
-        return spec, None
+    return spec, given
+
+
+def _cut(setting: Setting, parameter: Parameter, cut: Cut, written_by: int | str) -> tuple[torch.Tensor, Given | None]:
+    """The whole parameter as `written_by` left it, and this rank's shard where the implementation has a `shard`."""
+    memory = guarded(
+        full_bits(setting.case, parameter, written_by),
+        parameter.shape,
+        torch_dtype(parameter.dtype),
+        setting.device,
+        strides=parameter.strides,
+        storage_offset=parameter.storage_offset,
+    )
     own = setting.loaded.function("shard")
     if own is None:
-        return spec, None
-    shard = own(spec.full, setting.rank, setting.world_size, **cut.options)
+        return memory.tensor, None
+    shard = own(memory.tensor, setting.rank, setting.world_size, **cut.options)
     if not isinstance(shard, torch.Tensor):
         raise TypeError(f"shard returned {type(shard).__name__}, expected a torch.Tensor")
     given = _own(setting, parameter, cut, shard)
-    given.full_mutated = memory.mutated() or memory.guards_broken()
-    spec.shard = given.shard
-    return spec, given
+    given.full_mutated = any(memory.changes())
+    return memory.tensor, given
 
 
 def _own(setting: Setting, parameter: Parameter, cut: Cut, shard: torch.Tensor) -> Given:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import string_at
 from dataclasses import dataclass
 from math import prod
 
@@ -32,8 +33,13 @@ def dtype_name(dtype: torch.dtype) -> str:
 def raw_bytes(tensor: torch.Tensor) -> bytes:
     """The logical elements' bytes in row-major order; on CUDA this waits for the current stream.
 
-    They are read from a copy: memory that NumPy has seen can never be resized again, and whoever owns it may want to.
+    They are read in place where they lie in order, else from a copy, and never through NumPy: memory that NumPy has
+    seen can never be resized again, and whoever owns it may want to.
     """
+    if tensor.is_cpu and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
+        nbytes, storage = tensor.nbytes, tensor.untyped_storage()
+        if tensor.data_ptr() + nbytes <= storage.data_ptr() + storage.nbytes():
+            return string_at(tensor.data_ptr(), nbytes)
     flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
     return flat.to("cpu", copy=True).numpy().tobytes()
 
@@ -88,7 +94,7 @@ class Guarded:
         return now[low:high] != before[low:high], now[:low] != before[:low] or now[high:] != before[high:]
 
     def _now(self) -> bytes:
-        return self.block.cpu().numpy().tobytes()
+        return raw_bytes(self.block)
 
 
 def guarded(
@@ -108,7 +114,9 @@ def guarded(
     inside = slice(low, low + extent * dtype.itemsize)
     tail = -inside.stop % dtype.itemsize
     words = np.full(inside.stop + tail + _GUARD, _GUARD_BYTE, np.uint8)
-    if bits.size:
+    if bits.size and strides == row_major(shape):
+        words[inside] = bits.view(np.uint8)
+    elif bits.size:
         elements = np.dtype((np.void, dtype.itemsize))
         steps = [stride * dtype.itemsize for stride in strides]
         place: npt.NDArray[np.void] = np.ndarray(shape, elements, words.data, low, steps)
