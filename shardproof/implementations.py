@@ -41,6 +41,11 @@ KNOWN: Mapping[str, Target] = MappingProxyType(
             (_RANK_SIDE, "shardproof.adapters.fsdp2", "torch._dynamo"),
             "torch.distributed.fsdp.fully_shard, chunked along one dimension",
         ),
+        "dtensor": Target(
+            "shardproof.adapters.dtensor",
+            (_RANK_SIDE, "shardproof.adapters.dtensor", "torch._dynamo"),
+            "torch.distributed.tensor, placement Shard over a one-dimensional mesh",
+        ),
         "deepspeed_zero3": Target(
             "shardproof.adapters.deepspeed_zero3",
             (_RANK_SIDE, "shardproof.adapters.deepspeed_zero3"),

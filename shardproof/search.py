@@ -204,10 +204,8 @@ class _Run:
         """A drawn case: the first law that it breaks and that was not reported."""
         if self._enough():
             raise Enough
-        digest = blake2b(encode(case).encode(), digest_size=16).digest()
-        if digest in self.seen:
+        if not self._is_new(case):
             return None
-        self.seen.add(digest)
         verdict = self._judged(case)
         hunted = next((law for law in self.tally.results if self.pending.get(law) is verdict), None)
         if hunted is not None:
@@ -215,9 +213,18 @@ class _Run:
         for _ in range(min(AT_ONCE, len(self.always))):
             if self._enough():
                 raise Enough
-            self._judged(self.always.pop())
-            self._report_pending()  # there is nothing to draw again: what it shows is as good as found
+            known = self.always.pop()
+            if self._is_new(known):
+                self._judged(known)
+                self._report_pending()  # there is nothing to draw again: what it shows is as good as found
         return None
+
+    def _is_new(self, case: Case) -> bool:
+        """Whether the case was not seen before; it is seen from now on."""
+        digest = blake2b(encode(case).encode(), digest_size=16).digest()
+        new = digest not in self.seen
+        self.seen.add(digest)
+        return new
 
     def _judged(self, case: Case) -> Verdict:
         """Run and count a case, and remember it for the laws that it breaks."""

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 PACKAGES = ("reference", "invariants", "gpu_impl", "shardproof")
-# Tests of pages and configuration need the checkout by nature.
-ONLY_IN_CHECKOUT = ("docs", "test_imports.py")
+# Tests of pages, scripts, benchmarks and configuration need the checkout by nature.
+ONLY_IN_CHECKOUT = ("benchmarks", "docs", "findings", "test_imports.py")
 
 
 def main(checkout: Path, to: Path) -> None:

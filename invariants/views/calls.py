@@ -124,6 +124,10 @@ def landed(evidence: Evidence) -> Iterator[Landed]:
         yield from _landed(evidence, story)
 
 
+# A checkpoint's own all-gathers carry no parameter.
+_GATHERING = ("gather", "prefetch", "wait")
+
+
 def _landed(evidence: Evidence, story: RankStory) -> Iterator[Landed]:
     last: dict[str, tuple[Call, ...]] = {}
     ever: frozenset[int] = frozenset()
@@ -134,6 +138,7 @@ def _landed(evidence: Evidence, story: RankStory) -> Iterator[Landed]:
         calls = all_gathers(step)
         if calls:
             ever |= received(calls)
+        if calls and step.kind in _GATHERING:
             names = {roots.get(id, id) for id in step.parameters}
             last.update(dict.fromkeys(names, calls if len(names) == 1 else ()))
         for id, seen in step.results.items() if ever and step.kind in ("gather", "wait") else ():

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.checkpoint.state_dict_loader import load as load_checkpoint
-from torch.distributed.checkpoint.state_dict_saver import save as save_checkpoint
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, UnshardHandle, fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
 from shardproof.adapters.fsdp2_layout import layout
 from shardproof.adapters.fsdp2_policy import policy
+from shardproof.adapters.sharded import load, local_of, read, save, term
 
 if TYPE_CHECKING:
     from shardproof.protocol import Spec
@@ -97,7 +96,7 @@ class Session:
 
     def shard(self, id: str) -> torch.Tensor:
         """The DTensor's local tensor, in the shape of the chunk."""
-        return _local(self._sharded[id])
+        return local_of(self._sharded[id])
 
     def gather(self, id: str) -> torch.Tensor:
         """The parameter that the module has while it is unsharded."""
@@ -131,7 +130,7 @@ class Session:
     def update(self, id: str, shard: torch.Tensor) -> None:
         """Reshard, because only sharded parameters may be written, and write as an optimizer does."""
         self._units[id].reshard()
-        local = _local(self._sharded[id])
+        local = local_of(self._sharded[id])
         local.copy_(shard.view(local.shape))
 
     def accumulate(self, grads: Mapping[str, torch.Tensor]) -> None:
@@ -145,7 +144,7 @@ class Session:
             self._sharded[id].grad = None
             self._units[id].set_gradient_divide_factor(1.0 if reduction == "sum" else float(self._mesh.size()))
         self._backward(grads, sync=True)
-        return {id: _local(self._sharded[id].grad) for id in grads}
+        return {id: local_of(self._sharded[id].grad) for id in grads}
 
     def _backward(self, grads: Mapping[str, torch.Tensor], *, sync: bool) -> None:
         for unit in dict.fromkeys(self._units[id] for id in grads):
@@ -159,10 +158,10 @@ class Session:
 
     def forward(self, value: int) -> float:
         """The protocol's model, module by module; tied names are one parameter used several times."""
-        term = partial(_term, rank=self._mesh.get_local_rank(), value=value)
+        on_rank = partial(term, rank=self._mesh.get_local_rank(), value=value)
         units = dict.fromkeys(self._units.values())  # in one order on every rank
         named = {unit: [id for id in unit.names if unit.is_floating(id)] for unit in units}
-        self._losses = [unit(ids, term) for unit, ids in named.items() if ids]
+        self._losses = [unit(ids, on_rank) for unit, ids in named.items() if ids]
         total = torch.zeros((), dtype=torch.float64, device=self._mesh.device_type)
         total += sum(loss.detach() for loss in self._losses)
         dist.all_reduce(total, group=self._group)
@@ -179,7 +178,7 @@ class Session:
         losses, self._losses = [loss for loss in self._losses if loss.requires_grad], []
         if losses:
             torch.autograd.backward(losses)
-        return {id: _local(self._sharded[id].grad) for id in self._reduced}
+        return {id: local_of(self._sharded[id].grad) for id in self._reduced}
 
     def clip(self, bound: float) -> float:
         """As torch clips DTensors."""
@@ -194,29 +193,14 @@ class Session:
 
     def save(self, path: str) -> None:
         """Through torch.distributed.checkpoint."""
-        save_checkpoint(dict(self._sharded), checkpoint_id=path, process_group=self._group)
+        save(self._sharded, path, self._group)
 
     def load(self, path: str) -> None:
         """Into the sharded parameters, at this group's world size."""
         for unit in set(self._units.values()):
             unit.reshard()
-        load_checkpoint(dict(self._sharded), checkpoint_id=path, process_group=self._group)
+        load(self._sharded, path, self._group)
 
     def read(self, path: str) -> dict[str, torch.Tensor]:
         """The whole parameters that a checkpoint holds; needs no other rank."""
-        whole = {id: torch.empty(dtensor.shape, dtype=dtensor.dtype) for id, dtensor in self._sharded.items()}
-        load_checkpoint(dict(whole), checkpoint_id=path, no_dist=True)
-        return whole
-
-
-def _term(id: str, parameter: nn.Parameter, *, rank: int, value: int) -> torch.Tensor:  # noqa: ARG001  # a term's form
-    """One parameter's part of the loss on this rank, in float64."""
-    w = parameter.reshape(-1).to(torch.float64)
-    x = (torch.arange(w.numel(), device=w.device) + 3 * rank + 5 * value) % 7 - 3
-    return (w * x + w * w / 2).sum()
-
-
-def _local(sharded: Any) -> torch.Tensor:
-    """What this rank stores of a sharded tensor, its own memory."""
-    local: torch.Tensor = sharded.to_local()
-    return local.detach()
+        return read(self._sharded, path)

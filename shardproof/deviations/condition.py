@@ -2,8 +2,8 @@
 
 Literals, the names below, `and or not`, `== != < <= > >= in`, `+ - * // %`, parentheses and lists.
 
-of the case       world_size, parameters (how many), layout (its kind), alignment, dim, features, operations,
-                  reductions (sets), divergence (its kind, or "")
+of the case       world_size, parameters (how many), layout (its kind), alignment, dim, divergence (its kind, or ""),
+                  features, operations, reductions, group_sizes (sets)
 of a parameter    numel, shape, ndim, dim_size (of the chunked dimension), dtype, grad_dtype, comm_dtype, strided,
                   storage_offset, frozen, tied, grad_buffer
 of the violation  operation (its kind, or ""), observed, expected (texts)
@@ -36,6 +36,7 @@ _MOST = 500  # characters
 def _of_case(case: Case) -> dict[str, Any]:
     return {
         "world_size": case.world_size,
+        "group_sizes": frozenset(len(group.ranks) for group in case.groups),
         "parameters": len(case.parameters),
         "layout": case.layout.kind,
         "alignment": case.layout.alignment,
@@ -78,6 +79,7 @@ def _of_violation(case: Case, violation: Violation) -> dict[str, Any]:
 _EXAMPLE = Case((), (), ())
 NAMES = (
     "world_size",
+    "group_sizes",
     "parameters",
     "layout",
     "alignment",

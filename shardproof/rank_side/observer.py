@@ -27,6 +27,17 @@ _COLLECTIVES = {
     "allreduce_coalesced_": "all_reduce",
     "broadcast_": "broadcast",
 }
+# Those that return what they receive, as DTensor uses them.
+_FUNCTIONAL = {
+    "all_gather_into_tensor": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter",
+    "all_reduce": "all_reduce",
+    "all_reduce_coalesced": "all_reduce",
+    "broadcast": "broadcast",
+    "all_to_all_single": "other",
+}
 _FRESH = {"empty", "empty_strided", "new_empty", "new_empty_strided", "empty_like"}
 _COPIES = {"copy_", "clone", "_to_copy", "cat", "stack", "contiguous", "copy", "_foreach_copy_"}
 _SYNCS = {"_local_scalar_dense", "is_nonzero", "equal", "nonzero"}
@@ -71,13 +82,15 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ann
             self._calls.append(_call(kind.collective, args))
             return func(*args, **(kwargs or {}))
         result = func(*args, **kwargs) if kwargs else func(*args)
+        if kind.functional:
+            self._calls.append(Call(kind.functional, _buffers(args[0]), _buffers(result)))
         if kind.copies:
             self._add("copies", "copied_bytes", result)
         if kind.syncs:
             self._counts["syncs"] += 1
         if kind.allocates:
             self._add("allocations", "allocated_bytes", result)
-            if kind.fresh and isinstance(result, torch.Tensor):
+            if kind.fresh and type(result) is torch.Tensor:  # a fake or meta tensor has no memory
                 poison_storage(result.untyped_storage(), self._poison)
         return result
 
@@ -128,6 +141,7 @@ class _Kind:
     """What an operation is: a collective by its name, or a local one that copies, synchronises or returns memory."""
 
     collective: str
+    functional: str
     copies: bool
     syncs: bool
     allocates: bool
@@ -142,6 +156,7 @@ def _kind(func: Any) -> _Kind:
     name = func._schema.name.rpartition("::")[2]
     kind = _KINDS[func] = _Kind(
         collective=_COLLECTIVES.get(name, "other") if func.namespace == "c10d" else "",
+        functional=_FUNCTIONAL.get(name, "") if func.namespace == "_c10d_functional" else "",
         copies=name in _COPIES,
         syncs=name in _SYNCS,
         allocates=any(out.alias_info is None and "Tensor" in str(out.type) for out in func._schema.returns),
@@ -161,9 +176,12 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 def _call(op: str, args: tuple[Any, ...]) -> Call:
     """A collective's operands: c10d operations name what they write first, then what they send."""
-    recv = tuple(_buffer(tensor) for tensor in _tensors(args[0] if args else ()))
     given = args[1] if len(args) > 1 and op in ("all_gather", "reduce_scatter") else args[0] if args else ()
-    return Call(op, tuple(_buffer(tensor) for tensor in _tensors(given)), recv)
+    return Call(op, _buffers(given), _buffers(args[0] if args else ()))
+
+
+def _buffers(value: Any) -> tuple[Buffer, ...]:
+    return tuple(_buffer(tensor) for tensor in _tensors(value))
 
 
 def _buffer(tensor: torch.Tensor) -> Buffer:
