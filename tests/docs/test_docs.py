@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from invariants import LAWS
 from shardproof.catalogue import page
+from shardproof.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").glob("*.md")) + [ROOT / "tests" / "README.md"]
@@ -42,6 +45,29 @@ def test_ci_runs_the_command_of_the_readme() -> None:
         ["bash", "-c", script, str(ROOT / ".ci" / "run")], capture_output=True, text=True, check=True
     )
     assert printed.stdout.splitlines()[-1] == command
+
+
+def commands(text: str) -> list[list[str]]:
+    """Every call of ours in a page or workflow, as words."""
+    found = re.findall(r"(?:^|[`=] ?|run: )((?:shardproof|pytest) [a-z-][^`\n#]*)", text, re.MULTILINE)
+    return [shlex.split(line) for line in found]
+
+
+EXAMPLES = (
+    ROOT / "docs" / "examples" / "shardproof.yml",
+    ROOT / "docs" / "write-an-implementation.md",
+    ROOT / "README.md",
+)
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+def test_commands_in_examples_have_the_options_they_name(file: Path) -> None:
+    ours = [words for words in commands(file.read_text()) if words[0] == "shardproof"]
+    assert ours
+    known = get_command(app).commands  # type: ignore[attr-defined]  # of a group, which an app with several commands is
+    for _, name, *rest in ours:
+        options = {option for parameter in known[name].params for option in parameter.opts}
+        assert {word for word in rest if word.startswith("--")} <= options
 
 
 def test_architecture_fits_two_pages() -> None:
