@@ -46,6 +46,16 @@ KNOWN: Mapping[str, Target] = MappingProxyType(
             (_RANK_SIDE, "shardproof.adapters.dtensor", "torch._dynamo"),
             "torch.distributed.tensor, placement Shard over a one-dimensional mesh",
         ),
+        "fsdp1": Target(
+            "shardproof.adapters.fsdp1",
+            (_RANK_SIDE, "shardproof.adapters.fsdp1", "torch._dynamo"),
+            "torch.distributed.fsdp.FullyShardedDataParallel, flat and padded",
+        ),
+        "fsdp1_orig_params": Target(
+            "shardproof.adapters.fsdp1:OrigParams",
+            (_RANK_SIDE, "shardproof.adapters.fsdp1", "torch._dynamo"),
+            "the same with use_orig_params",
+        ),
         "deepspeed_zero3": Target(
             "shardproof.adapters.deepspeed_zero3",
             (_RANK_SIDE, "shardproof.adapters.deepspeed_zero3"),
