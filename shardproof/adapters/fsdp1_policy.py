@@ -23,6 +23,12 @@ def policy(case: Case) -> Answer:
             return answer
     reduces = any(operation.kind in ("accumulate", "reduce") for operation in case.program)
     for p in case.parameters:
+        if p.strides is not None:
+            return (
+                "unspecified",
+                f"{p.id} has strides; a flat parameter keeps the order of memory, gaps included",
+                _FLAT,
+            )
         if reduces and not p.frozen and p.grad_dtype not in (None, p.dtype):
             return "unspecified", f"the gradient of {p.id} is to be {p.grad_dtype}; autograd gives {p.dtype}", _AUTOGRAD
     return "accept", "a flat parameter is padded to a multiple of the world size", FSDP1

@@ -37,7 +37,16 @@ NO_NAMES = [
 
 
 def test_known_names() -> None:
-    assert set(KNOWN) == {"gpu_impl", "fsdp2", "deepspeed_zero3", "deepcompile_z3", "dtensor", "list_all_gather"}
+    assert set(KNOWN) == {
+        "gpu_impl",
+        "fsdp2",
+        "deepspeed_zero3",
+        "deepcompile_z3",
+        "dtensor",
+        "fsdp1",
+        "fsdp1_orig_params",
+        "list_all_gather",
+    }
     for name, target in KNOWN.items():
         assert resolve(name) is target
         assert target.summary
