@@ -79,7 +79,7 @@ class Session:
         self._reduced: tuple[str, ...] = ()
         self._done: set[Any] = set()  # units whose gradients were reduced
         self._loss: torch.Tensor | None = None
-        self._divisor = DefaultState(group)  # type: ignore[no-untyped-call]  # torch's
+        self._divisor = DefaultState(group)
         self._divisor.gradient_postdivide_factor = 1.0
 
     def register(self, specs: Sequence[Spec]) -> None:
@@ -202,7 +202,7 @@ class Session:
         self._divisor.gradient_predivide_factor = 1.0
         loss, self._loss = self._loss, None
         if loss is not None and loss.requires_grad:
-            loss.backward()
+            torch.autograd.backward(loss)
         self._done.update(self._units[id] for id in self._reduced)
         return {id: self._gradient(id) for id in self._reduced}
 
