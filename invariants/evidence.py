@@ -118,6 +118,7 @@ class Step:
 
     outcome      done; refused (a register that raised); raised (any other error); lost (the rank hung, crashed or
                  exited during it)
+    raised_at    where the error was raised: "file:line in function", outermost first, Shardproof's own frames left out
     results      what the operation returned, by parameter: gathered tensors (gather, wait), reduced shards
                  (reduce), shards (register, load), saved tensors (save)
     mutated      inputs the operation was given (shards, gradients) whose bytes it changed
@@ -142,6 +143,7 @@ class Step:
     outcome: Outcome = "done"
     error: str = ""
     seconds: float = 0.0
+    raised_at: tuple[str, ...] = ()
     results: Mapping[str, Seen] = field(default_factory=dict)
     mutated: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()

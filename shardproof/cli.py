@@ -40,6 +40,7 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*arguments, **options)
         except KeyboardInterrupt:
+            _say("interrupted: ranks are ended, and what was found so far is above; no results are written")
             raise typer.Exit(INTERRUPTED) from None
 
     return run

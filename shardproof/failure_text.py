@@ -248,6 +248,7 @@ def _step_lines(failure: Failure, step: Step) -> Iterator[str]:
     yield f"{step.index:>3}  {f'{step.kind} {acted_on}{group}':<24}  {step.outcome}{mark}".rstrip()
     if step.error and step.outcome != "lost":  # what a lost rank left is told below its steps
         yield from (f"     | {line}" for line in _shortened(step.error))
+        yield from (f"     |   at {place}" for place in step.raised_at)
 
 
 def _shortened(text: str) -> Iterator[str]:
@@ -261,7 +262,8 @@ def _shortened(text: str) -> Iterator[str]:
 
 
 def _replay(failure: Failure) -> Iterator[str]:
-    yield f"see it again:  {failure.replay}"
+    if failure.replay:
+        yield f"see it again:  {failure.replay}"
 
 
 def _count(number: int, noun: str) -> str:

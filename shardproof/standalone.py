@@ -81,7 +81,8 @@ def contents(key: str, numel: int, dtype: str) -> torch.Tensor:
 
 def raw(tensor: torch.Tensor) -> bytes:
     """The elements' bytes in row-major order."""
-    return bytes(tensor.detach().contiguous().reshape(-1).view(torch.uint8).tolist())
+    packed = tensor.detach().contiguous()  # as one element is, whatever its stride
+    return bytes(packed.as_strided((packed.numel(),), (1,)).view(torch.uint8).tolist())
 
 
 def aligned(numel: int, ranks: int) -> int:

@@ -12,7 +12,7 @@ Packed = dict[str, Any]
 
 _PLAIN = (
     *("outcome", "error", "scalar", "warm", "mutated", "guards", "freed", "available"),
-    *("began", "scalars", "counters", "profile"),
+    *("began", "scalars", "counters", "profile", "raised_at"),
 )
 
 

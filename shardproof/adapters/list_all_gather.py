@@ -24,7 +24,7 @@ def shard(full: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
 
 def gather(shard: torch.Tensor, shape: Sequence[int], group: dist.ProcessGroup) -> torch.Tensor:
     """The whole parameter in its true shape, in memory of its own."""
-    sent = shard.contiguous().view(torch.uint8)
+    sent = shard.contiguous().as_strided((shard.numel(),), (1,)).view(torch.uint8)
     parts = [torch.empty_like(sent) for _ in range(group.size())]
     dist.all_gather(parts, sent, group=group)
     return torch.cat(parts).view(shard.dtype)[: prod(shape)].reshape(tuple(shape))

@@ -18,6 +18,7 @@ from shardproof.case import Case, Group, Operation
 from shardproof.contents import REGISTERED, grad_dtype, gradient, learning_rate, with_gradient
 from shardproof.layouts import at, cuts_of
 from shardproof.rank_side import scalars
+from shardproof.rank_side.frames import frames_outside
 from shardproof.rank_side.observer import Observer, PoisonedResize
 from shardproof.rank_side.sessions import Loaded, open_session
 from shardproof.rank_side.specs import Given, Setting, give, new_shards
@@ -103,13 +104,13 @@ def _step(state: State, operation: Operation, rank: int, world_size: int) -> Ste
     ids = state.case.acted_on(operation)
     state.observer.reset()
     found: Findings = {}
+    outcome, error, raised_at = "done", "", tuple[str, ...]()
     began = time.monotonic()
     try:
         found = _HANDLERS[operation.kind](state, operation, ids)
-        outcome, error = "done", ""
     except Exception as raised:  # whatever an implementation raises is what was observed
         outcome = "refused" if operation.kind == "register" else "raised"
-        error = f"{type(raised).__name__}: {raised}"
+        error, raised_at = f"{type(raised).__name__}: {raised}", frames_outside(raised)
     seconds = time.monotonic() - began
     found.setdefault("cost", state.observer.cost())
     step = Step(
@@ -121,6 +122,7 @@ def _step(state: State, operation: Operation, rank: int, world_size: int) -> Ste
         outcome=outcome,  # type: ignore[arg-type]  # one of the two words above
         error=error,
         seconds=seconds,
+        raised_at=raised_at,
         # On an accelerator an operation is only enqueued when its call returns: its time says nothing.
         began=began if state.device.type == "cpu" else None,
         **found,

@@ -15,7 +15,7 @@ from shardproof.contents import full_bits, grad_dtype
 from shardproof.layouts import Cut, cuts_of
 from shardproof.rank_side.observer import poison_storage
 from shardproof.rank_side.sessions import Loaded, Spec
-from shardproof.rank_side.tensors import Guarded, guarded, torch_dtype
+from shardproof.rank_side.tensors import Guarded, guarded, raw_bytes, torch_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _own(setting: Setting, parameter: Parameter, cut: Cut, shard: torch.Tensor) 
     shard = shard.detach()
     if not shard.is_contiguous():
         return Given(shard, None)
-    words = shard.reshape(-1).view(torch.uint8).to("cpu", copy=True).numpy()
+    words = np.frombuffer(bytearray(raw_bytes(shard)), np.uint8)
     if shard.numel() == cut.layout.shard_numel(setting.rank):
         byte = setting.poison & 1 if parameter.dtype == "bool" else setting.poison
         words[cut.layout.owned(setting.rank) * shard.element_size() :] = byte

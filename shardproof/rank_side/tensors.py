@@ -40,7 +40,9 @@ def raw_bytes(tensor: torch.Tensor) -> bytes:
         nbytes, storage = tensor.nbytes, tensor.untyped_storage()
         if tensor.data_ptr() + nbytes <= storage.data_ptr() + storage.nbytes():
             return string_at(tensor.data_ptr(), nbytes)
-    flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+    packed = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    # One element is contiguous whatever its stride, which a view as bytes does not take.
+    flat = packed.as_strided((packed.numel(),), (1,)).view(torch.uint8)
     return flat.to("cpu", copy=True).numpy().tobytes()
 
 

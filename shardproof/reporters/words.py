@@ -23,10 +23,11 @@ def started(event: RunStarted) -> str:
 def found(finding: Finding) -> str:
     """The failure in full, and whether it shows every time."""
     tries = finding.replays
-    times = f"{tries.broken} of {tries.tried} replays on fresh ranks"
     lines = [describe(finding.failure).rstrip()]
     if finding.flaky:
-        lines.append(f"It does not show every time: the law was broken in {times}.")
+        often = f"in {tries.broken} of {tries.tried} replays on fresh ranks"
+        cause = "what the implementation keeps from one case to the next, or timing, has a part in it"
+        lines = [f"{finding.failure.law} does not show every time: {often}; {cause}.\n", *lines]
     if not finding.attempts:
         lines.append("The case is as it was drawn; there was no time to make it smaller.")
     return "\n".join([*lines, ""])
@@ -51,8 +52,11 @@ def _laws(result: RunResult) -> Iterator[str]:
     for law in result.laws:
         by_outcome[law.outcome].append(law)
     yield ", ".join(f"{len(laws)} {outcome}" for outcome, laws in by_outcome.items() if laws or outcome == "held")
+    reasons: dict[str, list[str]] = {}
     for law in by_outcome["not judged"]:
-        yield f"  not judged  {law.law}: {law.reason}"
+        reasons.setdefault(law.reason, []).append(law.law)
+    for reason, slugs in reasons.items():
+        yield f"  not judged  {', '.join(slugs)}: {reason}"
     for law in by_outcome["deviates"]:
         yield f"  deviates    {law.law}, as is known, in {law.deviating_cases} of {law.cases} cases"
     for law in by_outcome["broken"]:

@@ -55,4 +55,4 @@ def test_what_does_not_show_again_is_told(capsys: pytest.CaptureFixture[str]) ->
     planted = Planted({})
     planted.faults = {"wide-law": lambda case: wide(case) and not planted.renewed}
     search(planted, Plan(budget=BUDGET), [Plain()])
-    assert "broken in 0 of 5 replays on fresh ranks" in capsys.readouterr().out
+    assert "does not show every time: in 0 of 5 replays on fresh ranks" in capsys.readouterr().out
