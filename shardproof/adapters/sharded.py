@@ -1,4 +1,8 @@
-"""What the adapters of torch's own sharding share: the protocol's model, local memory, and checkpoints."""
+"""What the adapters of torch's own sharding share: the protocol's model, local memory, and checkpoints.
+
+`torch.distributed.checkpoint` has no adapter of its own: every save and load of DTensor and FSDP2, at any two world
+sizes, is one of it.
+"""
 
 from __future__ import annotations
 
