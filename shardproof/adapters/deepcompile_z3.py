@@ -58,9 +58,10 @@ class Session:
         if device.type != "cuda":
             raise RuntimeError(f"DeepCompile's operations run on CUDA alone, not on {device}: --device cuda")
         self._native, self._ops = DeepCompileBuilder().load(), torch.ops.dc
-        if (
-            _initialised.get("group") is not group
-        ):  # `cleanup` waits for the other ranks in NCCL; what it frees is little
+        # `cleanup` waits for the other ranks in NCCL, and what it frees is little. Some may come from another group.
+        comes = torch.tensor([_initialised.get("group") is not group], dtype=torch.int32, device=device)
+        dist.all_reduce(comes, dist.ReduceOp.MAX, group=group)
+        if comes.item():
             self._native.init(group, _CONFIG, _BUCKET)
             _initialised["group"] = group
         self._native.reset()
