@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from torch.distributed.algorithms._comm_hooks.default_hooks import DefaultState,
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
 
 from shardproof.adapters.fsdp1_policy import policy
+from shardproof.adapters.fsdp1_units import Root, Unit
 from shardproof.adapters.sharded import term
 
 if TYPE_CHECKING:
@@ -30,40 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["OrigParams", "Session", "policy", "promises"]
 
 promises = ()
-
-Term = Callable[[str, Any], torch.Tensor]
-
-
-class _Unit(nn.Module):
-    """One parameter, under every name that it goes by."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: dict[str, str] = {}
-
-    def add(self, id: str, parameter: nn.Parameter) -> None:
-        self.names[id] = f"p{len(self.names)}"  # a name may not have dots, an id may
-        self.register_parameter(self.names[id], parameter)
-
-    def value(self, id: str) -> Any:
-        """A parameter or a view of the flat one, as FSDP1 has it now."""
-        return getattr(self, self.names[id])
-
-    def forward(self, ids: Sequence[str], each: Term) -> torch.Tensor:
-        """A loss with one term a name."""
-        return torch.stack([each(id, self.value(id)) for id in ids if id in self.names]).sum()
-
-
-class _Root(nn.Module):
-    """All units."""
-
-    def __init__(self, units: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.units = nn.ModuleList(units)
-
-    def forward(self, units: Sequence[Any], ids: Sequence[str], each: Term) -> torch.Tensor:
-        """The sum of the losses of these units."""
-        return torch.stack([unit(ids, each).to(torch.float64) for unit in units]).sum()
 
 
 class Session:
@@ -84,20 +51,20 @@ class Session:
 
     def register(self, specs: Sequence[Spec]) -> None:
         """Build the module and wrap it, units first."""
-        plain: dict[str, _Unit] = {}
-        precision: dict[_Unit, MixedPrecision | None] = {}
+        plain: dict[str, Unit] = {}
+        precision: dict[Unit, MixedPrecision | None] = {}
         for spec in specs:
             if spec.tied_to is not None:
                 plain[spec.id] = plain[spec.tied_to]
                 plain[spec.id].add(spec.id, plain[spec.id].value(spec.tied_to))
             else:
-                plain[spec.id] = _Unit()
+                plain[spec.id] = Unit()
                 plain[spec.id].add(spec.id, nn.Parameter(spec.full, requires_grad=spec.requires_grad))
                 reduce_dtype = spec.comm_dtype if spec.requires_grad else None
                 precision[plain[spec.id]] = MixedPrecision(reduce_dtype=reduce_dtype) if reduce_dtype else None
         wrapped = {unit: self._wrap(unit, precision[unit]) for unit in dict.fromkeys(plain.values())}
         self._units = {id: wrapped[unit] for id, unit in plain.items()}
-        self._root = self._wrap(_Root(list(wrapped.values())), None)
+        self._root = self._wrap(Root(list(wrapped.values())), None)
         self._root.register_comm_hook(self._divisor, allreduce_hook if self._group.size() == 1 else reduce_scatter_hook)
         with FullyShardedDataParallel.summon_full_params(self._root, recurse=False):
             """The first use of the root makes it one; a unit that is used before it would become a root itself."""
