@@ -65,7 +65,7 @@ def _gather_now(state: State, parameter: Parameter) -> Buffer:
         order.writing(buffer.trace)
     if parameter.numel:
         try:
-            all_gather(buffer.receive, parameter.send, state.group)
+            _move(state, buffer.receive, parameter.send)
         except BaseException:
             _unload(state, ((parameter, buffer),))
             raise
@@ -75,6 +75,14 @@ def _gather_now(state: State, parameter: Parameter) -> Buffer:
         order.wrote(buffer.trace)
     parameter.buffer, parameter.valid = buffer, True
     return buffer
+
+
+def _move(state: State, receive: torch.Tensor, send: torch.Tensor) -> None:
+    """Every rank's part into `receive`, as the session was opened to move it."""
+    if state.symmetric is None:
+        all_gather(receive, send, state.group)
+    else:
+        state.symmetric.gather(receive, send)
 
 
 def prefetch(state: State, ids: Iterable[str]) -> Handle:
@@ -205,10 +213,19 @@ def _depart(state: State, cargo: Cargo) -> None:
     sends = as_one_dtype([parameter.send for parameter, _ in moved])
     pairs = tuple(zip(receives, sends, strict=True))
     try:
-        work = start_all_gather(pairs, state.group) if pairs else None
+        work = _started(state, pairs) if pairs else None
     except BaseException:
         _unload(state, cargo)
         raise
     flight = Flight(cargo, pairs, work)
     for parameter, _ in cargo:
         parameter.flight = flight
+
+
+def _started(state: State, pairs: Sequence[Pair]) -> Work:
+    """One collective for all pairs, or copies on the stream beside the current one."""
+    if state.symmetric is None:
+        return start_all_gather(pairs, state.group)
+    for receive, send in pairs:
+        state.symmetric.gather(receive, send)
+    return state.order.passed()

@@ -26,6 +26,8 @@ def register(state: State, specs: Iterable[Spec]) -> None:
     for id, parameter in prepared.items():
         if parameter.id == id:  # a tied id's parameter may have been in use for long
             state.order.wrote(parameter.trace)
+    if state.symmetric is not None:
+        state.symmetric.reserve(max((parameter.shard.nbytes for parameter in prepared.values()), default=0))
     state.names.update(prepared)
 
 

@@ -46,9 +46,14 @@ class Session:
         layout: Mapping[str, Any] | None = None,
         *,
         pool_bytes: int = POOL_BYTES,
+        symmetric_memory: bool = False,
     ) -> None:
-        """`layout`: kind "flat_padded" and alignment. At most `pool_bytes` are kept for reuse after release."""
-        self._state = open_state(group, device, layout or {}, pool_bytes)
+        """`layout`: kind "flat_padded" and alignment. At most `pool_bytes` are kept for reuse after release.
+
+        `symmetric_memory`: gathers are copies out of the other ranks' memory (`gpu_impl.symmetric`); every rank says
+        the same. Raises RefusedError, on every rank, where ranks share a GPU or are on several hosts or on the CPU.
+        """
+        self._state = open_state(group, device, layout or {}, pool_bytes, symmetric=symmetric_memory)
         self.profiler: Profiler | None = None
 
     @recorded

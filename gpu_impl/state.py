@@ -14,6 +14,7 @@ from gpu_impl.buffers import Pool
 from gpu_impl.errors import UnknownParameterError
 from gpu_impl.parameters import Parameter, Place
 from gpu_impl.streams import Order, order_for
+from gpu_impl.symmetric import Symmetric, open_symmetric
 
 
 @dataclass(slots=True)
@@ -23,7 +24,7 @@ class State:
     `names` maps every registered id to its parameter; tied ids map to the same one. `pending` are gradients added
     up but not reduced, `reduced` this rank's shards of the last reduction, both by parameter. `scalars` are 0-dim
     values that a checkpoint carries untouched. `counters` say what the last reduction sent. `tape` is the last
-    forward's loss and the tensors it was computed from.
+    forward's loss and the tensors it was computed from. `symmetric` is how gathers move where it is not a collective.
     """
 
     group: dist.ProcessGroup
@@ -36,6 +37,7 @@ class State:
     scalars: dict[str, torch.Tensor | float | int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     tape: Any = None
+    symmetric: Symmetric | None = None
 
     def find(self, id: str) -> Parameter:
         """The parameter of that id. Raises UnknownParameterError."""
@@ -50,12 +52,18 @@ class State:
         return tuple(sorted({self.find(id) for id in ids}, key=lambda parameter: parameter.index))
 
 
-def open_state(group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any], pool_bytes: int) -> State:
-    """A state without parameters. Raises ValueError for a layout other than flat_padded."""
+def open_state(
+    group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any], pool_bytes: int, *, symmetric: bool
+) -> State:
+    """A state without parameters.
+
+    Raises ValueError for a layout other than flat_padded, RefusedError where `symmetric` memory is not to be had.
+    """
     kind = layout.get("kind", "flat_padded")
     if kind != "flat_padded":
         raise ValueError(f"layout kind is {kind!r}, expected 'flat_padded'")
     place = Place(group.rank(), group.size(), layout.get("alignment", 1), device)
     check_place(place.rank, place.world_size, place.alignment)
     order = order_for(device)
-    return State(group, place, order, Pool(order, pool_bytes))
+    memory = open_symmetric(group, device) if symmetric else None
+    return State(group, place, order, Pool(order, pool_bytes), symmetric=memory)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from gpu_impl.seam import current
+from gpu_impl.seam import Work, current
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,18 @@ class Trace:
     readers: list[Point] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Work that a stream is done with at an event; None: it is done already."""
+
+    event: Any = None
+
+    def wait(self) -> None:
+        """The current stream goes on after it."""
+        if self.event is not None:
+            torch.cuda.current_stream().wait_event(self.event)
+
+
 class Order(Protocol):
     """What a session asks for around each use of shared memory, always for the current stream."""
 
@@ -64,6 +76,9 @@ class Order(Protocol):
 
     def aside(self) -> AbstractContextManager[object]:
         """Inside it, work is queued beside the current stream and not behind it."""
+
+    def passed(self) -> Work:
+        """What was queued until now, to be waited for."""
 
 
 class ProgramOrder:
@@ -91,6 +106,10 @@ class ProgramOrder:
     def aside(self) -> AbstractContextManager[object]:
         """There is no other stream."""
         return nullcontext()
+
+    def passed(self) -> Work:
+        """It is done."""
+        return Passed()
 
 
 class StreamOrder:
@@ -149,6 +168,10 @@ class StreamOrder:
     def aside(self) -> AbstractContextManager[object]:
         """The side stream; under capture the current one, which the graph knows."""
         return nullcontext() if self._here().captured else torch.cuda.stream(self._side)
+
+    def passed(self) -> Work:
+        """An event of the current stream."""
+        return Passed(self._here().stream.record_event())
 
     def _here(self) -> Point:
         """The current stream: one object for as long as it is the same one."""

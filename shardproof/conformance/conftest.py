@@ -18,13 +18,16 @@ def conformance(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 def _search(implementation: str, profile: str) -> dict[str, Told]:
     from shardproof.engine import Engine
-    from shardproof.failure_text import describe
     from shardproof.profiles import PROFILES
+    from shardproof.reporters.saving import saving
+    from shardproof.reporters.words import found
+    from shardproof.results import Destination
     from shardproof.search import Plan, search
 
+    destination = Destination()
     with Engine(implementation) as engine:
-        result = search(engine, Plan(budget=PROFILES[profile]))
+        result = search(engine, Plan(budget=PROFILES[profile], destination=destination), [saving(destination)])
     told = {law.law: Told(law.outcome, law.reason) for law in result.laws}
-    told |= {failure.law: Told("broken", describe(failure)) for failure in result.failures}
+    told |= {finding.law: Told("broken", found(finding)) for finding in result.findings}
     missing = f"no case was drawn with: {', '.join(result.missing)}" if result.missing else ""
     return told | {"*": Told("broken" if missing else "held", missing)}

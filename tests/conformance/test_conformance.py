@@ -40,7 +40,8 @@ def test_every_law_is_a_test(pytester: pytest.Pytester, returned: str, failed: i
     assert bool(outcomes.get("failed")) == bool(failed)
     assert outcomes["passed"] > 8
     if failed:
-        ran.stdout.fnmatch_lines(["*theirs breaks round-trip*"])
+        ran.stdout.fnmatch_lines(["*theirs breaks round-trip*", "see it again:  shardproof replay *round-trip.json *"])
+        assert (pytester.path / ".shardproof" / "latest" / "failures" / "round-trip.json").exists()
 
 
 def test_the_search_is_made_once(tmp_path: Path) -> None:
