@@ -23,6 +23,7 @@ def policy(case: Case) -> Answer:
             return answer
     reduces = any(operation.kind in ("accumulate", "reduce") for operation in case.program)
     for p in case.parameters:
+        # What it does with gaps (findings/fsdp1_gapped_parameter.py) has no documented promise to be judged by.
         if p.strides is not None:
             return (
                 "unspecified",
