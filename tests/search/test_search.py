@@ -71,7 +71,7 @@ def test_a_known_broken_law_is_not_made_smaller_again() -> None:
     assert not any(isinstance(event, Shrinking) for event in after)
 
 
-def test_the_budget_counts_drawn_cases_over_all_hunts() -> None:
+def test_the_budget_counts_drawn_cases_over_all_findings() -> None:
     result = search(Planted({"a": WIDE, "b": GATHERS, "c": TWO}), Plan(budget=BUDGET))
     assert result.cases == BUDGET.examples
     assert result.shrink_cases > 0
