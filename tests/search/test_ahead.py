@@ -31,8 +31,10 @@ class Step:
 @dataclass
 class Logging:
     log: list[str] = field(default_factory=list)
+    asked: set[Any] = field(default_factory=set)
 
     def start(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Step:
+        self.asked.add((twice, only))
         name = str(case.parameters[0].numel)
         self.log.append(f"start {name}")
         return Step(name, self.log)
@@ -45,6 +47,12 @@ def test_a_case_is_judged_while_the_next_one_runs() -> None:
         *("start 1", "wait 1", "start 2", "judge 1"),
         *("wait 2", "start 3", "judge 2", "judge 3"),
     ]
+
+
+def test_how_cases_are_judged_is_passed_on() -> None:
+    engine = Logging()
+    assert list(Ahead(engine, ("a-law",), twice=True).verdicts(CASES)) == ["1", "2", "3"]
+    assert engine.asked == {(True, ("a-law",))}
 
 
 def test_nothing_to_judge() -> None:
