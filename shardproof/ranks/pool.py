@@ -130,9 +130,7 @@ class Pool:
             self._dismiss()
             raise
 
-    def _load(
-        self, crew: Crew, entry: str, ranks: tuple[int, ...], deadline: float
-    ) -> tuple[RankReport, ...] | None:
+    def _load(self, crew: Crew, entry: str, ranks: tuple[int, ...], deadline: float) -> tuple[RankReport, ...] | None:
         """Have the entry loaded where it is not yet; what is to be reported of a run where that does not work."""
         lacking = tuple(rank for rank in ranks if (entry, rank) not in crew.loaded)
         if not lacking:
