@@ -78,6 +78,9 @@ def _other_layouts(kinds: Collection[str], size: int, alignment: int) -> Iterato
     if "grouped" in kinds:
         yield LayoutSpec("grouped", alignment, group_size=size)
         yield LayoutSpec("grouped", group_size=1)
+    if "grouped_chunk" in kinds:
+        yield LayoutSpec("grouped_chunk", group_size=size)
+        yield LayoutSpec("grouped_chunk", dim=1, group_size=1)
     if "two_dimensional" in kinds:
         yield LayoutSpec("two_dimensional", alignment, mesh=(1, size))
         yield LayoutSpec("two_dimensional", dim=1, mesh=(size, 1))

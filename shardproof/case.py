@@ -33,7 +33,7 @@ OperationKind = Literal[
     "step",
 ]
 OPERATIONS: tuple[OperationKind, ...] = get_args(OperationKind)
-LayoutKind = Literal["flat_padded", "chunk", "bucket", "ragged", "grouped", "two_dimensional"]
+LayoutKind = Literal["flat_padded", "chunk", "bucket", "ragged", "grouped", "grouped_chunk", "two_dimensional"]
 GradBuffer = Literal["full", "partition", "absent"]
 DivergenceKind = Literal["shape", "dtype", "id", "order", "shard_numel", "extra", "missing", "refuses"]
 
@@ -68,10 +68,10 @@ class Parameter:
 class LayoutSpec:
     """Which layout the parameters are cut by. Fields that a kind does not use keep their defaults.
 
-    `alignment` rounds a shard's numel up (flat_padded, bucket). `dim` is the chunked dimension (chunk).
+    `alignment` rounds a shard's numel up (flat_padded, bucket). `dim` is the chunked dimension (chunk, grouped_chunk).
     `bucket_numel` caps a bucket; `parameter_alignment` and `bucket_alignment` round starts and ends (bucket).
     `units` are the lengths that are never split (ragged). `group_size` is the number of ranks that shard
-    among themselves while groups replicate (grouped). `mesh` is (outer, inner) (two_dimensional).
+    among themselves while groups replicate (grouped, grouped_chunk). `mesh` is (outer, inner) (two_dimensional).
     """
 
     kind: LayoutKind = "flat_padded"

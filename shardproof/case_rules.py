@@ -11,7 +11,7 @@ from math import prod
 from reference import DTYPES
 from shardproof.case import Case, Divergence, LayoutSpec, Parameter
 from shardproof.errors import UsageError
-from shardproof.layouts import FIELDS, NEEDS, USES, fits, least_dims
+from shardproof.layouts import FIELDS, NEEDS, REPLICATES, USES, fits, least_dims
 from shardproof.program_rules import out_of_order
 
 MOST_RANKS = 1024
@@ -104,7 +104,7 @@ def _layout_on_ranks(case: Case) -> Iterator[Problem]:
     if layout.mesh is not None and prod(layout.mesh) != case.world_size:
         yield ".layout.mesh", str(list(layout.mesh)), f"a product of {case.world_size}"
     for size in sorted({len(group.ranks) for group in case.groups}):
-        if layout.kind == "grouped" and not fits(layout, size):
+        if layout.kind in REPLICATES and not fits(layout, size):
             yield ".layout.group_size", str(layout.group_size), f"a divisor of the world size {size}"
         elif not fits(layout, size):
             yield ".layout.mesh", str(list(layout.mesh or ())), f"{size} ranks in whole rows of tensor ranks"

@@ -178,6 +178,8 @@ def _layout_words(spec: LayoutSpec) -> str:
         return f"in whole units of {', '.join(map(str, spec.units))}"
     if spec.kind == "grouped":
         return f"flat padded inside groups of {_count(spec.group_size or 1, 'rank')}"
+    if spec.kind == "grouped_chunk":
+        return f"chunked along dim {spec.dim} inside groups of {_count(spec.group_size or 1, 'rank')}"
     if spec.kind == "two_dimensional":
         data, tensor = spec.mesh or (1, 1)
         return f"chunked along dim {spec.dim} over {tensor} tensor and flat padded over {data} data ranks"

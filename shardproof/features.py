@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reference import Bucketed, InBucket
 from shardproof.case import Case, Parameter
-from shardproof.layouts import layouts_of
+from shardproof.layouts import CUTS_A_DIM, REPLICATES, layouts_of
 
 if TYPE_CHECKING:
     from shardproof.engine import Description
@@ -23,8 +23,8 @@ def required(description: Description, world_sizes: Collection[int], pool_size: 
     """The features without which a run says nothing, for this implementation at these world sizes."""
     offers, several = set(description.offers), max(world_sizes) > 1
     kinds = set(description.layouts)
-    flat = kinds - {"chunk", "two_dimensional"}
-    aligned = kinds - {"chunk", "ragged"}
+    flat = kinds - set(CUTS_A_DIM)
+    aligned = kinds - {"chunk", "grouped_chunk", "ragged"}
     composite = any(size % low == 0 for size in world_sizes for low in range(2, size))
     trained = {"forward", "backward", "step"} <= offers
     resharded = {"save", "load"} <= offers and len(set(world_sizes)) > 1 and not description.needs_default_group
@@ -43,7 +43,7 @@ def required(description: Description, world_sizes: Collection[int], pool_size: 
         "chunk": "chunk" in kinds,
         "bucket": "bucket" in kinds,
         "ragged": "ragged" in kinds,
-        "replicas": several and "grouped" in kinds,
+        "replicas": several and not kinds.isdisjoint(REPLICATES),
         "mesh": composite and "two_dimensional" in kinds,
         "aligned": bool(aligned) and max(description.alignments) > 1,
         "sub-group": min(world_sizes) < pool_size and not description.needs_default_group,
@@ -131,7 +131,7 @@ FEATURES: Mapping[str, Callable[[Case], bool]] = {
     "chunk": lambda case: case.layout.kind == "chunk",
     "bucket": lambda case: case.layout.kind == "bucket",
     "ragged": lambda case: case.layout.kind == "ragged",
-    "replicas": lambda case: case.layout.kind == "grouped" and case.layout.group_size != case.world_size,
+    "replicas": lambda case: case.layout.kind in REPLICATES and case.layout.group_size != case.world_size,
     "mesh": lambda case: case.layout.mesh is not None and min(case.layout.mesh) > 1,
     "aligned": lambda case: case.layout.alignment > 1,
     "sub-group": lambda case: case.main.ranks[0] > 0,

@@ -24,17 +24,26 @@ USES: Mapping[LayoutKind, frozenset[str]] = {
     "bucket": frozenset({"alignment", "bucket_numel", "parameter_alignment", "bucket_alignment"}),
     "ragged": frozenset({"units"}),
     "grouped": frozenset({"alignment", "group_size"}),
+    "grouped_chunk": frozenset({"dim", "group_size"}),
     "two_dimensional": frozenset({"alignment", "dim", "mesh"}),
 }
-NEEDS: Mapping[LayoutKind, str] = {"ragged": "units", "grouped": "group_size", "two_dimensional": "mesh"}
+NEEDS: Mapping[LayoutKind, str] = {
+    "ragged": "units",
+    "grouped": "group_size",
+    "grouped_chunk": "group_size",
+    "two_dimensional": "mesh",
+}
 FIELDS = tuple(name for name in LayoutSpec.__slots__ if name != "kind")
 # Kinds that cut a dim of the parameter's shape.
-CUTS_A_DIM: tuple[LayoutKind, ...] = ("chunk", "two_dimensional")
+CUTS_A_DIM: tuple[LayoutKind, ...] = ("chunk", "grouped_chunk", "two_dimensional")
+# Kinds in which groups of ranks hold the same.
+REPLICATES: tuple[LayoutKind, ...] = ("grouped", "grouped_chunk")
 
 _PLAIN = LayoutSpec()
 _PLAINEST: Mapping[LayoutKind, Mapping[str, Any]] = {
     "ragged": {"units": (1,)},
     "grouped": {"group_size": 1},
+    "grouped_chunk": {"group_size": 1},
     "two_dimensional": {"mesh": (1, 1)},
 }
 
@@ -61,7 +70,7 @@ def least_dims(spec: LayoutSpec) -> int:
 
 def fits(spec: LayoutSpec, world_size: int) -> bool:
     """Whether so many ranks can be grouped as the spec says: in whole groups, in whole rows of tensor ranks."""
-    size = spec.group_size if spec.kind == "grouped" else spec.mesh[1] if spec.mesh else 1
+    size = spec.group_size if spec.kind in REPLICATES else spec.mesh[1] if spec.mesh else 1
     return world_size % (size or 1) == 0
 
 
@@ -130,6 +139,9 @@ def _layout(spec: LayoutSpec, shape: tuple[int, ...], world_size: int) -> Layout
     if spec.kind == "grouped":
         size = spec.group_size or world_size
         return Grouped(FlatPadded(shape, size, spec.alignment), world_size // size)
+    if spec.kind == "grouped_chunk":
+        size = spec.group_size or world_size
+        return Grouped(Chunk(shape, size, spec.dim), world_size // size)
     if spec.kind == "two_dimensional":
         return TwoDimensional(shape, spec.mesh or (world_size, 1), spec.dim, alignment=spec.alignment)
     raise _unknown(spec.kind)

@@ -63,6 +63,7 @@ def _layouts(description: Description, world_size: int) -> Iterator[LayoutSpec]:
         LayoutSpec("bucket", alignments[0], 0, 40_000_000, 64, 128),
         LayoutSpec("ragged", units=(128,)),
         LayoutSpec("grouped", alignments[0], group_size=half),
+        *(LayoutSpec("grouped_chunk", 1, dim, group_size=half) for dim in (0, 1)),
         *(LayoutSpec("two_dimensional", alignments[0], dim, mesh=(world_size // half, half)) for dim in (0, 1)),
     ]
     yield from (spec for spec in specs if spec.kind in description.layouts)

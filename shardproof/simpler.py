@@ -13,7 +13,7 @@ from reference import DTYPES
 from shardproof.case import Case, Divergence, Group, LayoutSpec, Parameter
 from shardproof.case_rules import check
 from shardproof.errors import UsageError
-from shardproof.layouts import FIELDS, KINDS, NEEDS
+from shardproof.layouts import FIELDS, KINDS, NEEDS, REPLICATES
 
 
 def size(case: Case) -> tuple[int, ...]:
@@ -180,7 +180,7 @@ def _fewer_ranks(case: Case, world_sizes: Collection[int]) -> Iterator[Case]:
 
 def _on_ranks(spec: LayoutSpec, world_size: int) -> Iterator[LayoutSpec]:
     """The layout on so many ranks: the same, or in every way that they can be grouped."""
-    if spec.kind == "grouped":
+    if spec.kind in REPLICATES:
         yield from (replace(spec, group_size=size) for size in range(1, world_size + 1) if world_size % size == 0)
     elif spec.kind == "two_dimensional":
         sizes = (size for size in range(1, world_size + 1) if world_size % size == 0)

@@ -152,7 +152,10 @@ def stored(full: torch.Tensor, rank: int, ranks: int, id: str) -> tuple[torch.Te
 
 def cut(full: torch.Tensor, rank: int, ranks: int, id: str) -> torch.Tensor:
     """What a rank stores, with zeros at the end where it stores more than it has."""
-    if CASE.get("layout", {}).get("kind") == "chunk":
+    layout = CASE.get("layout", {})
+    if layout.get("kind") == "grouped_chunk":
+        rank, ranks = rank % layout["group_size"], layout["group_size"]
+    if layout.get("kind") in ("chunk", "grouped_chunk"):
         return sliced(full, rank, ranks)
     own, length = stored(full, rank, ranks, id)
     shard = torch.zeros(length, dtype=full.dtype)

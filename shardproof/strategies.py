@@ -156,6 +156,12 @@ def _groups(world_size: int, alignments: Sequence[int]) -> list[LayoutSpec]:
     return [LayoutSpec("grouped", alignment, group_size=size) for alignment in alignments for size in sizes]
 
 
+def _chunked_groups(world_size: int, _: Sequence[int]) -> list[LayoutSpec]:
+    """By rows most often, as `chunk` is."""
+    sizes = _divisors(world_size)
+    return [LayoutSpec("grouped_chunk", dim=dim, group_size=size) for dim in (0, 0, 1) for size in sizes]
+
+
 def _meshes(world_size: int, alignments: Sequence[int]) -> list[LayoutSpec]:
     meshes = [(world_size // tensor, tensor) for tensor in _divisors(world_size)]
     return [
@@ -172,6 +178,7 @@ _SPECS: dict[str, Callable[[int, Sequence[int]], list[LayoutSpec]]] = {
     "bucket": _buckets,
     "ragged": lambda _, __: [LayoutSpec("ragged", units=units) for units in _UNITS],
     "grouped": _groups,
+    "grouped_chunk": _chunked_groups,
     "two_dimensional": _meshes,
 }
 

@@ -232,8 +232,10 @@ class Grouped(Cutting):
             """From the pieces of this group."""
             flat = torch.empty(entry.numel, dtype=entry.dtype, device=self.device)
             for rank in range(self.first, self.first + self.size):
-                for local, start, length, _, _ in self.parts[entry.id][rank].blocks:
-                    flat[start : start + length] = pieces[rank][local : local + length]
+                for local, start, length, apart, count in self.parts[entry.id][rank].blocks:
+                    parts_of(flat, start, length, apart, count).copy_(
+                        parts_of(pieces[rank], local, length, length, count)
+                    )
             return flat
 
         def squares(self, entry: Entry, shard: torch.Tensor) -> torch.Tensor:
@@ -261,6 +263,31 @@ class Grouped(Cutting):
     @classmethod
     def gathered(cls, shape: Shape, world_size: int, **options: Any) -> int:
         """A group's parts."""
+        return cls.part(shape, 0, world_size, **options).stored * int(options["group_size"])
+
+
+class GroupedChunk(Cutting):
+    """Slices along a dim inside each group of consecutive ranks; groups hold the same."""
+
+    layouts = ("grouped_chunk",)
+
+    class Session(Grouped.Session):
+        """As where groups are flat padded."""
+
+    @classmethod
+    def part(cls, shape: Shape, rank: int, world_size: int, **options: Any) -> Part:  # noqa: ARG003  # one signature for all layouts
+        """A block for each index into the dims before the cut one."""
+        dim, size = options.get("dim", 0), options["group_size"]
+        outer, inner = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
+        first = min(rank % size * -(-shape[dim] // size), shape[dim])
+        length = (min(first + -(-shape[dim] // size), shape[dim]) - first) * inner
+        stored = outer * length
+        apart = shape[dim] * inner if outer > 1 else length
+        return Part(stored, ((0, first * inner, length, apart, outer),) if stored else ())
+
+    @classmethod
+    def gathered(cls, shape: Shape, world_size: int, **options: Any) -> int:
+        """A group's parts, as long as the first, the longest."""
         return cls.part(shape, 0, world_size, **options).stored * int(options["group_size"])
 
 

@@ -167,6 +167,7 @@ CORRECT: tuple[str, ...] = (
     "shardproof.fault_models.bucketing:ThroughBuffer",
     "shardproof.fault_models.cutting:Ragged",
     "shardproof.fault_models.cutting:Grouped",
+    "shardproof.fault_models.cutting:GroupedChunk",
     "shardproof.fault_models.cutting:TwoDimensional",
     "shardproof.fault_models.training:Trained",
 )

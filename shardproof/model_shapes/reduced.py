@@ -24,7 +24,7 @@ def reduced(shape: tuple[int, ...], world_size: int, layout: LayoutSpec) -> tupl
     numel = layout_of(layout, shape, world_size).numel
     small = tuple(min(size, _KEPT_DIM) for size in shape)
     if least_dims(layout):
-        ranks = layout.mesh[1] if layout.mesh else world_size
+        ranks = layout.mesh[1] if layout.mesh else layout.group_size or world_size
         return (*small[: layout.dim], next(_lengths(shape[layout.dim], ranks, 1)), *small[layout.dim + 1 :])
     if numel == 0:
         return small

@@ -93,6 +93,7 @@ LAYOUTS: list[tuple[str, LayoutSpec, int]] = [
     ("Buckets", LayoutSpec("bucket", 2, 0, 13, 4, 3), 3),
     ("Ragged", LayoutSpec("ragged", units=(3, 2)), 3),
     ("Grouped", LayoutSpec("grouped", 2, group_size=2), 4),
+    ("GroupedChunk", LayoutSpec("grouped_chunk", dim=1, group_size=2), 4),
     ("TwoDimensional", LayoutSpec("two_dimensional", 2, 1, mesh=(1, 2)), 4),
 ]
 

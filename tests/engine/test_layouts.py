@@ -24,6 +24,11 @@ ALONE: list[tuple[LayoutSpec, Layout, dict[str, Any]]] = [
     (LayoutSpec("ragged", units=(3, 2)), Ragged((5, 2), (3, 5, 2, 0)), {"units": (3, 2)}),
     (LayoutSpec("grouped", 2, group_size=2), Grouped(FlatPadded((5, 2), 2, 2), 2), {"alignment": 2, "group_size": 2}),
     (
+        LayoutSpec("grouped_chunk", dim=1, group_size=2),
+        Grouped(Chunk((5, 2), 2, 1), 2),
+        {"dim": 1, "group_size": 2},
+    ),
+    (
         LayoutSpec("two_dimensional", 3, 1, mesh=(2, 2)),
         TwoDimensional((5, 2), (2, 2), 1, None, 3),
         {"alignment": 3, "dim": 1, "mesh": (2, 2)},
@@ -77,6 +82,7 @@ def test_a_kind_that_there_is_not() -> None:
         (LayoutSpec(), {1, 2, 3, 4, 5, 6}),
         (LayoutSpec("bucket", bucket_alignment=4), {1, 2, 3, 4, 5, 6}),
         (LayoutSpec("grouped", group_size=2), {2, 4, 6}),
+        (LayoutSpec("grouped_chunk", group_size=3), {3, 6}),
         (LayoutSpec("two_dimensional", mesh=(2, 3)), {3, 6}),
     ],
 )
@@ -92,7 +98,13 @@ def test_a_mesh_keeps_its_tensor_ranks_at_another_world_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "dims"), [(LayoutSpec(), 0), (LayoutSpec("chunk"), 1), (LayoutSpec("two_dimensional", dim=2), 3)]
+    ("spec", "dims"),
+    [
+        (LayoutSpec(), 0),
+        (LayoutSpec("chunk"), 1),
+        (LayoutSpec("grouped_chunk", dim=1, group_size=1), 2),
+        (LayoutSpec("two_dimensional", dim=2), 3),
+    ],
 )
 def test_dims_that_a_layout_needs(spec: LayoutSpec, dims: int) -> None:
     assert least_dims(spec) == dims

@@ -144,6 +144,7 @@ IN_WORDS: list[tuple[LayoutSpec, str]] = [
     (LayoutSpec("chunk", dim=1), "chunked along dim 1"),
     (LayoutSpec("ragged", units=(3, 4)), "in whole units of 3, 4"),
     (LayoutSpec("grouped", group_size=2), "flat padded inside groups of 2 ranks"),
+    (LayoutSpec("grouped_chunk", dim=1, group_size=2), "chunked along dim 1 inside groups of 2 ranks"),
     (
         LayoutSpec("two_dimensional", dim=1, mesh=(1, 4)),
         "chunked along dim 1 over 4 tensor and flat padded over 1 data ranks",

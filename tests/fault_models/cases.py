@@ -193,6 +193,10 @@ SOUND: dict[str, Case] = {
     "units": case(_PADDED, 4, _EVERYTHING, other=3, layout=LayoutSpec("ragged", units=(3, 1))),
     "mesh": case(_PADDED, 4, _EVERYTHING, other=2, layout=LayoutSpec("two_dimensional", 2, 1, mesh=(2, 2))),
     "rows of a mesh": case(_PADDED, 4, _EVERYTHING, other=4, layout=LayoutSpec("two_dimensional", mesh=(1, 4))),
+    "groups by rows": case(_PADDED, 4, _EVERYTHING, other=2, layout=LayoutSpec("grouped_chunk", group_size=2)),
+    "groups by columns": case(
+        _PADDED, 4, _EVERYTHING, other=2, layout=LayoutSpec("grouped_chunk", dim=1, group_size=2)
+    ),
     "groups": case(_PADDED, 4, _EVERYTHING, other=2, layout=LayoutSpec("grouped", 2, group_size=2)),
     "buckets": case(_PADDED, 4, _EVERYTHING, other=3, layout=LayoutSpec("bucket", 1, 0, 8, 2, 3)),
     "one bucket": case(_PADDED, 3, _EVERYTHING, other=2, layout=LayoutSpec("bucket", 2), b={"dtype": "float64"}),

@@ -27,6 +27,7 @@ BY_HAND = [
     ((1, 50_257), 2, LayoutSpec("ragged", units=(7,)), (1, 5)),
     ((1, 50_257), 2, LayoutSpec("bucket", bucket_alignment=128), (1, 5)),
     ((1, 50_257), 4, LayoutSpec("grouped", group_size=2), (1, 5)),
+    ((50_257, 768), 4, LayoutSpec("grouped_chunk", group_size=2), (5, 3)),
     ((151_936, 4096), 6, LayoutSpec("two_dimensional", dim=0, mesh=(2, 3)), (7, 3)),
 ]
 

@@ -76,6 +76,7 @@ LAYOUTS = (
     LayoutSpec("chunk", dim=1),
     LayoutSpec("ragged", units=(3, 4)),
     LayoutSpec("grouped", alignment=2, group_size=2),
+    LayoutSpec("grouped_chunk", dim=1, group_size=2),
     LayoutSpec("two_dimensional", alignment=2, dim=1, mesh=(1, 2)),
 )
 ANY = describe(layouts=("flat_padded", "chunk"), alignments=(1, 2, 8))

@@ -56,6 +56,7 @@ SHOWS: list[tuple[Case, set[str]]] = [
     (case(layout=LayoutSpec("ragged", units=(3,))), {"padding", "ragged"}),
     (case(layout=LayoutSpec("grouped", group_size=2)), set()),
     (case(layout=LayoutSpec("grouped", group_size=1)), {"replicas"}),
+    (case(layout=LayoutSpec("grouped_chunk", group_size=1)), {"replicas"}),
     (case(layout=LayoutSpec("two_dimensional", mesh=(1, 2))), set()),
     (case(ranks=(0, 1, 2, 3), layout=LayoutSpec("two_dimensional", mesh=(2, 2))), {"mesh"}),
     (case(divergences=(Divergence(0, "refuses"),)), {"divergent-ranks"}),
@@ -97,6 +98,7 @@ NEEDS: list[tuple[dict[str, Any], Sequence[int], int, set[str]]] = [
     ),
     ({"offers": FUNCTIONS, "layouts": ("ragged",)}, (2,), 2, ALWAYS | PADDED | {"scalar", "ragged", "update"}),
     ({"offers": FUNCTIONS, "layouts": ("grouped",)}, (2,), 2, ALWAYS | PADDED | {"scalar", "replicas", "update"}),
+    ({"offers": FUNCTIONS, "layouts": ("grouped_chunk",)}, (2,), 2, ALWAYS | PADDED | {"replicas", "update"}),
     ({"offers": FUNCTIONS, "layouts": ("two_dimensional",)}, (2, 3), 3, ALWAYS | PADDED | {"sub-group", "update"}),
     (
         {"offers": FUNCTIONS, "layouts": ("two_dimensional",)},

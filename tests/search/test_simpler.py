@@ -78,6 +78,10 @@ STEPS: list[tuple[Case, Case]] = [
         case("register", world=4, layout=LayoutSpec("grouped", group_size=2)),
     ),
     (
+        case("register", world=4, layout=LayoutSpec("grouped_chunk", group_size=4)),
+        case("register", world=2, layout=LayoutSpec("grouped_chunk", group_size=2)),
+    ),
+    (
         case("register", world=4, layout=LayoutSpec("two_dimensional", mesh=(2, 2))),
         case("register", world=2, layout=LayoutSpec("two_dimensional", mesh=(1, 2))),
     ),
