@@ -41,6 +41,21 @@ KNOWN: Mapping[str, Target] = MappingProxyType(
             (_RANK_SIDE, "shardproof.adapters.fsdp2", "torch._dynamo"),
             "torch.distributed.fsdp.fully_shard, chunked along one dimension",
         ),
+        "fsdp2_hsdp": Target(
+            "shardproof.adapters.fsdp2_forms:Hsdp",
+            (_RANK_SIDE, "shardproof.adapters.fsdp2_forms", "torch._dynamo"),
+            "the same over two dimensions: sharded inside groups of ranks, replicated over them",
+        ),
+        "fsdp2_resharded": Target(
+            "shardproof.adapters.fsdp2_forms:Resharded",
+            (_RANK_SIDE, "shardproof.adapters.fsdp2_forms", "torch._dynamo"),
+            "the same with reshard_after_forward=True",
+        ),
+        "fsdp2_resharded_in_part": Target(
+            "shardproof.adapters.fsdp2_forms:ReshardedInPart",
+            (_RANK_SIDE, "shardproof.adapters.fsdp2_forms", "torch._dynamo"),
+            "the same with reshard_after_forward as an int, the smallest factor of the world size",
+        ),
         "dtensor": Target(
             "shardproof.adapters.dtensor",
             (_RANK_SIDE, "shardproof.adapters.dtensor", "torch._dynamo"),

@@ -92,7 +92,10 @@ def _unpack_seen(packed: Sequence[Any], blobs: Sequence[bytes | bytearray]) -> S
 
 
 def _pack_cost(cost: Cost) -> list[Any]:
-    calls = [[call.op, *([_pack_buffer(b) for b in side] for side in (call.send, call.recv))] for call in cost.calls]
+    calls = [
+        [call.op, *([_pack_buffer(b) for b in side] for side in (call.send, call.recv)), call.group]
+        for call in cost.calls
+    ]
     return [calls, cost.allocations, cost.allocated_bytes, cost.copies, cost.copied_bytes, cost.syncs]
 
 
@@ -108,5 +111,5 @@ def _pack_buffer(buffer: Buffer) -> list[Any]:
     return [buffer.numel, buffer.dtype, buffer.contiguous, buffer.storage, buffer.offset]
 
 
-def _unpack_call(op: str, send: Sequence[Sequence[Any]], recv: Sequence[Sequence[Any]]) -> Call:
-    return Call(op, tuple(Buffer(*buffer) for buffer in send), tuple(Buffer(*buffer) for buffer in recv))
+def _unpack_call(op: str, send: Sequence[Sequence[Any]], recv: Sequence[Sequence[Any]], group: Sequence[int]) -> Call:
+    return Call(op, tuple(Buffer(*one) for one in send), tuple(Buffer(*one) for one in recv), tuple(group))

@@ -9,8 +9,7 @@ come from a backward, and accumulated ones from backwards without gradient synch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,7 +21,8 @@ from torch.distributed.tensor import DTensor, Shard
 
 from shardproof.adapters.fsdp2_layout import layout
 from shardproof.adapters.fsdp2_policy import policy
-from shardproof.adapters.sharded import load, local_of, read, save, term
+from shardproof.adapters.fsdp2_training import Trained, Unit
+from shardproof.adapters.sharded import local_of
 
 if TYPE_CHECKING:
     from shardproof.protocol import Spec
@@ -33,63 +33,48 @@ layouts = ("chunk",)
 promises = ()
 
 
-class _Unit(nn.Module):
-    """Parameters that FSDP2 gathers and reduces together; `in_use` were gathered and not released since."""
-
-    def __init__(self, reduce_dtype: torch.dtype | None) -> None:
-        super().__init__()
-        self.reduce_dtype = reduce_dtype
-        self.names: dict[str, str] = {}
-        self.in_use: set[str] = set()
-
-    def add(self, id: str, parameter: nn.Parameter) -> None:
-        self.names[id] = f"p{len(self.names)}"  # a name may not have dots, an id may
-        self.register_parameter(self.names[id], parameter)
-
-    def is_floating(self, id: str) -> bool:
-        return self.parameter(id).is_floating_point()
-
-    def parameter(self, id: str) -> nn.Parameter:
-        return self.get_parameter(self.names[id])
-
-    def forward(self, ids: Sequence[str], term: Callable[[str, nn.Parameter], torch.Tensor]) -> torch.Tensor:
-        """A loss with one term a parameter."""
-        return torch.stack([term(id, self.parameter(id)) for id in ids]).sum()
-
-
-class Session:
+class Session(Trained):
     """The parameters of one group; see `shardproof.protocol.Session`."""
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any]) -> None:
-        """A mesh of the group as it is, wherever in the world it lies."""
-        self._group, self._mesh = group, DeviceMesh.from_group(group, device.type)
+        """Nothing is sharded yet."""
+        super().__init__(group, self.mesh(group, device.type, layout))
         self._dim = int(layout.get("dim", 0))
-        self._units: dict[str, Any] = {}
-        self._sharded: dict[str, Any] = {}
         self._handles: dict[str, UnshardHandle] = {}
-        self._reduced: tuple[str, ...] = ()
-        self._losses: list[torch.Tensor] = []
-        self._roots: dict[str, str] = {}
+
+    def mesh(self, group: dist.ProcessGroup, device_type: str, layout: Mapping[str, Any]) -> DeviceMesh:  # noqa: ARG002  # other forms read the layout
+        """The group as it is, wherever in the world it lies."""
+        return DeviceMesh.from_group(group, device_type)
+
+    def reshard_after_forward(self) -> bool | int | None:
+        """What is asked of `fully_shard`: its default."""
+        return None
 
     def register(self, specs: Sequence[Spec]) -> None:
         """Build the modules and shard them."""
-        made: dict[object, _Unit] = {}
+        made: dict[object, Unit] = {}
         for spec in specs:
             if spec.tied_to is not None:
                 unit = self._units[spec.tied_to]
                 unit.add(spec.id, unit.parameter(spec.tied_to))  # one parameter of the module under two names
             else:
                 key = (spec.dtype, spec.comm_dtype) if spec.requires_grad else "frozen"
-                unit = made.setdefault(key, _Unit(spec.comm_dtype if spec.requires_grad else None))
+                unit = made.setdefault(key, Unit(spec.comm_dtype if spec.requires_grad else None))
                 unit.add(spec.id, nn.Parameter(spec.full, requires_grad=spec.requires_grad))
             self._units[spec.id] = unit
             self._roots[spec.id] = spec.tied_to or spec.id
         for unit in made.values():
             self._shard_unit(unit)
 
-    def _shard_unit(self, unit: _Unit) -> None:
+    def _shard_unit(self, unit: Unit) -> None:
         placement, precision = Shard(self._dim), MixedPrecisionPolicy(reduce_dtype=unit.reduce_dtype)
-        sharded = fully_shard(unit, mesh=self._mesh, shard_placement_fn=lambda _: placement, mp_policy=precision)
+        sharded = fully_shard(
+            unit,
+            mesh=self._mesh,
+            reshard_after_forward=self.reshard_after_forward(),
+            shard_placement_fn=lambda _: placement,
+            mp_policy=precision,
+        )
         if self._mesh.device_type == "cpu":  # not every gloo knows the reductions AVG and PREMUL_SUM
             sharded.set_force_sum_reduction_for_comms(True)
         self._sharded |= {id: unit.parameter(id) for id in unit.names}
@@ -146,61 +131,13 @@ class Session:
         self._backward(grads, sync=True)
         return {id: local_of(self._sharded[id].grad) for id in grads}
 
-    def _backward(self, grads: Mapping[str, torch.Tensor], *, sync: bool) -> None:
+    def _backward(self, grads: Mapping[str, torch.Tensor], *, sync: bool, all_reduce: bool = True) -> None:
         for unit in dict.fromkeys(self._units[id] for id in grads):
             unit.set_requires_gradient_sync(sync)
+            unit.set_requires_all_reduce(sync and all_reduce)
             unit([id for id in grads if id in unit.names], lambda id, p: (p * grads[id]).sum()).backward()
 
     def norm(self) -> float:
         """Through DTensor: squares are added up over the mesh."""
         squares = [self._sharded[id].grad.to(torch.float64).square().sum() for id in self._reduced]
         return math.sqrt(sum(float(square.full_tensor()) for square in squares))
-
-    def forward(self, value: int) -> float:
-        """The protocol's model, module by module; tied names are one parameter used several times."""
-        on_rank = partial(term, rank=self._mesh.get_local_rank(), value=value)
-        units = dict.fromkeys(self._units.values())  # in one order on every rank
-        named = {unit: [id for id in unit.names if unit.is_floating(id)] for unit in units}
-        self._losses = [unit(ids, on_rank) for unit, ids in named.items() if ids]
-        total = torch.zeros((), dtype=torch.float64, device=self._mesh.device_type)
-        total += sum(loss.detach() for loss in self._losses)
-        dist.all_reduce(total, group=self._group)
-        return float(total)
-
-    def backward(self) -> Mapping[str, torch.Tensor]:
-        """With gradient synchronisation, summed."""
-        trained = {id for id, p in self._sharded.items() if p.requires_grad and p.is_floating_point()}
-        self._reduced = tuple(id for id, root in self._roots.items() if id == root and id in trained)
-        for id in self._reduced:
-            self._sharded[id].grad = None
-            self._units[id].set_gradient_divide_factor(1.0)
-            self._units[id].set_requires_gradient_sync(True)
-        losses, self._losses = [loss for loss in self._losses if loss.requires_grad], []
-        if losses:
-            torch.autograd.backward(losses)
-        return {id: local_of(self._sharded[id].grad) for id in self._reduced}
-
-    def clip(self, bound: float) -> float:
-        """As torch clips DTensors."""
-        norm: Any = nn.utils.clip_grad_norm_([self._sharded[id] for id in self._reduced], bound)
-        return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
-
-    def step(self, learning_rate: float) -> None:
-        """An optimizer over the sharded parameters, which the modules have again first."""
-        for unit in {self._units[id] for id in self._reduced}:
-            unit.reshard()
-        torch.optim.SGD([self._sharded[id] for id in self._reduced], lr=learning_rate).step()
-
-    def save(self, path: str) -> None:
-        """Through torch.distributed.checkpoint."""
-        save(self._sharded, path, self._group)
-
-    def load(self, path: str) -> None:
-        """Into the sharded parameters, at this group's world size."""
-        for unit in set(self._units.values()):
-            unit.reshard()
-        load(self._sharded, path, self._group)
-
-    def read(self, path: str) -> dict[str, torch.Tensor]:
-        """The whole parameters that a checkpoint holds; needs no other rank."""
-        return read(self._sharded, path)

@@ -29,7 +29,7 @@ def _refused(case: Case, p: Parameter) -> Answer | None:
     dim = case.layout.dim
     if not p.shape:
         return "refuse", f"{p.id} is a scalar", f"{_PULL}/132934"
-    if dim and p.shape[dim] % case.world_size:
+    if dim and p.shape[dim] % _shards(case, case.world_size):
         return "refuse", f"dim {dim} of {p.id} does not divide evenly; only dim 0 need not", FULLY_SHARD
     if not _contiguous(p):
         return "refuse", f"{p.id} is not contiguous", f"{_PULL}/137000"
@@ -40,12 +40,17 @@ def _refused(case: Case, p: Parameter) -> Answer | None:
 
 def _unspecified(case: Case, p: Parameter) -> Answer | None:
     for size in {len(case.group(operation.group).ranks) for operation in case.program}:
-        if case.layout.dim and p.shape[case.layout.dim] % size:
+        if case.layout.dim and p.shape[case.layout.dim] % _shards(case, size):
             return "unspecified", f"{p.id} is refused only where it is loaded, over {size} ranks", FULLY_SHARD
     reduces = any(operation.kind in ("accumulate", "reduce") for operation in case.program)
     if reduces and not p.frozen and p.grad_dtype not in (None, p.dtype):
         return "unspecified", f"the gradient of {p.id} is to be {p.grad_dtype}; autograd gives {p.dtype}", _AUTOGRAD
     return None
+
+
+def _shards(case: Case, world_size: int) -> int:
+    """Over how many ranks a parameter is cut: those of a group, where groups replicate."""
+    return case.layout.group_size or world_size
 
 
 def _contiguous(p: Parameter) -> bool:

@@ -12,6 +12,8 @@
     parameters = [{id = "p0", shape = []}]
     program = [{kind = "register"}, {kind = "gather"}]
 
+A file may start with `include = "NAME"`: what is known of that implementation on every device holds here as well.
+
 The pinned case runs every time. An entry whose case no longer breaks the law fails the run, so that the file never says
 more than is true. Other cases that match law and condition are counted and do not stop the search.
 """

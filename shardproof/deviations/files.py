@@ -57,12 +57,17 @@ def read_deviations(path: Path) -> tuple[Deviation, ...]:
     return entries
 
 
+def _with_others(deviation: tuple[Deviation, ...], include: str = "") -> tuple[Deviation, ...]:
+    """What was seen of the other form on one kind of device alone is not said of this one."""
+    return (*(other for other in known_deviations(include) if other.device is None), *deviation)
+
+
 def _condition(value: Any, where: str) -> Condition:
     return Condition.read(text(most=500)(value, where), where)
 
 
 _FILE = record(
-    lambda deviation: deviation,
+    _with_others,
     required={
         "deviation": sequence(
             record(
@@ -79,4 +84,5 @@ _FILE = record(
             most=1000,
         )
     },
+    optional={"include": text()},
 )

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _resolve_process_group
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from invariants import Buffer, Call, Cost
@@ -61,8 +63,9 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ann
         """No: torch would import its compiler on every rank, which takes seconds, to leave this class out of it."""
         return False
 
-    def reset(self) -> None:
-        """Forget what was seen."""
+    def reset(self, ranks: tuple[int, ...] = ()) -> None:
+        """Forget what was seen. `ranks` of the pool perform what follows; where none are said, groups are not told."""
+        self._ranks = ranks
         self._calls: list[Call] = []
         self._counts = dict.fromkeys(("allocations", "allocated_bytes", "copies", "copied_bytes", "syncs"), 0)
 
@@ -80,11 +83,12 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ann
         """Run the operation and write down what it was."""
         kind = _KINDS.get(func) or _kind(func)
         if kind.collective:
-            self._calls.append(_call(kind.collective, args))
+            self._calls.append(_call(kind.collective, args, self._ranks))
             return func(*args, **(kwargs or {}))
         result = func(*args, **kwargs) if kwargs else func(*args)
         if kind.functional:
-            self._calls.append(Call(kind.functional, _buffers(args[0]), _buffers(result)))
+            group = _group(_resolve_process_group(args[-1]), self._ranks)
+            self._calls.append(Call(kind.functional, _buffers(args[0]), _buffers(result), group))
         if kind.copies:
             self._add("copies", "copied_bytes", result)
         if kind.syncs:
@@ -175,10 +179,20 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(item)
 
 
-def _call(op: str, args: tuple[Any, ...]) -> Call:
+def _call(op: str, args: tuple[Any, ...], ranks: tuple[int, ...]) -> Call:
     """A collective's operands: c10d operations name what they write first, then what they send."""
     given = args[1] if len(args) > 1 and op in ("all_gather", "reduce_scatter") else args[0] if args else ()
-    return Call(op, _buffers(given), _buffers(args[0] if args else ()))
+    boxed = next((arg for arg in args if isinstance(arg, torch.ScriptObject)), None)
+    group = () if boxed is None else _group(dist.ProcessGroup.unbox(boxed), ranks)
+    return Call(op, _buffers(given), _buffers(args[0] if args else ()), group)
+
+
+def _group(group: dist.ProcessGroup, ranks: tuple[int, ...]) -> tuple[int, ...]:
+    """Where among `ranks` those of the group are; empty where it is all of them, or where they are not known."""
+    members = dist.get_process_group_ranks(group)
+    if tuple(members) == ranks:
+        return ()
+    return tuple(ranks.index(rank) for rank in members if rank in ranks)
 
 
 def _buffers(value: Any) -> tuple[Buffer, ...]:

@@ -102,7 +102,7 @@ class _NothingSaved(BaseException):  # no error of this rank, and nothing that a
 
 def _step(state: State, operation: Operation, rank: int, world_size: int) -> Step:
     ids = state.case.acted_on(operation)
-    state.observer.reset()
+    state.observer.reset(state.case.group(operation.group).ranks)
     found: Findings = {}
     outcome, error, raised_at = "done", "", tuple[str, ...]()
     began = time.monotonic()

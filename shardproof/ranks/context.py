@@ -42,6 +42,7 @@ class Context:
         self.rank, self.pool_size, self.device, self.deadline = birth.rank, birth.world_size, device, 0.0
         self._default_group = birth.default_group
         self._groups: dict[tuple[int, ...], dist.ProcessGroup] = {}
+        self._run = 0
         with notes_file(birth.directory).open("r+b") as file:
             self._notes = memoryview(mmap.mmap(file.fileno(), 0)).cast("q")
         self._slot = NOTE_WORDS * birth.rank
@@ -53,13 +54,27 @@ class Context:
     def group(self, ranks: Sequence[int]) -> dist.ProcessGroup:
         """The process group of these pool ranks, in increasing order; the default group where they are all of them.
 
-        Made on first use and kept. Every rank of the group has to ask for it, groups that overlap in the same order.
+        Made on first use and kept; groups that are made after it are named alike on all of these ranks. Every rank of
+        the group has to ask for it, groups that overlap in the same order.
         Raises ValueError where `ranks` are not increasing, not in the pool, or without this rank.
         """
         key = tuple(ranks)
         if key not in self._groups:
             self._groups[key] = self._make(key)
+        self._agree(key)
         return self._groups[key]
+
+    def begin(self, run: int) -> None:
+        """Run number `run` starts: groups that an implementation makes in it have names of their own."""
+        self._run = run
+        self._agree(())
+
+    def _agree(self, ranks: tuple[int, ...]) -> None:
+        """Let groups that are made next have equal names on all these ranks, whatever each of them made before."""
+        from torch.distributed import distributed_c10d
+
+        number = (self._run << self.pool_size) + sum(1 << rank for rank in ranks)
+        distributed_c10d._world.group_count = number * _NAMES_A_RUN
 
     def _make(self, ranks: tuple[int, ...]) -> dist.ProcessGroup:
         import torch.distributed as dist
@@ -97,10 +112,3 @@ def world_group() -> dist.ProcessGroup:
     if dist.group.WORLD is None:
         raise RuntimeError("the default process group was destroyed")
     return dist.group.WORLD
-
-
-def agree_on_names(run: int) -> None:
-    """Let groups that an implementation makes in run number `run` have equal names on every rank that takes part."""
-    from torch.distributed import distributed_c10d
-
-    distributed_c10d._world.group_count = run * _NAMES_A_RUN

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from shardproof.errors import CouldNotJudge
 from shardproof.ranks import process
 from shardproof.ranks.birth import Birth
-from shardproof.ranks.context import Context, Failed, agree_on_names, world_group
+from shardproof.ranks.context import Context, Failed, world_group
 from shardproof.ranks.entries import resolve
 from shardproof.ranks.join import join
 from shardproof.ranks.wire import Blob, Closed, Message, Outgoing, Receiver, encode
@@ -118,7 +118,7 @@ def _attempt(context: Context, message: Message) -> tuple[dict[str, Any], Sequen
     if body["do"] == "load":
         return {"ended": "done", "value": None}, ()
     context.deadline = body["deadline"]
-    agree_on_names(body["run"])
+    context.begin(body["run"])
     try:
         value, blobs = _pair(function(context, body["payload"], message.blobs))
     except Failed as failed:

@@ -9,7 +9,7 @@ import pytest
 from shardproof.deviations import Deviation, known_deviations
 from shardproof.engine import Engine
 
-NAMES = ("fsdp2", "dtensor", "fsdp1", "fsdp1_orig_params")
+NAMES = ("fsdp2", "fsdp2_hsdp", "fsdp2_resharded", "fsdp2_resharded_in_part", "dtensor", "fsdp1", "fsdp1_orig_params")
 # Those on CUDA are in tests/gpu.
 PINNED = [(name, known) for name in NAMES for known in known_deviations(name) if known.device != "cuda"]
 

@@ -9,6 +9,7 @@ from reference import Run
 from shardproof.wire import pack, unpack
 
 PLAIN = Step(0, "register", ("a", "b"), 1, 3)
+CALL = Call("all_gather", (Buffer(4, "int8", True, 1, 2),), (Buffer(8, "int8", False, 3),), (0, 2))
 FULL = Step(
     index=4,
     kind="gather",
@@ -22,7 +23,9 @@ FULL = Step(
     mutated=("a",),
     guards=("b",),
     held=(Held("a", 1, True, 7), Held("a", 2, False)),
-    cost=Cost((Call("all_gather", (Buffer(4, "int8", True, 1, 2),), (Buffer(8, "int8", False, 3),)),), 1, 2, 3, 4, 5),
+    cost=Cost(
+        (Call("all_gather", (Buffer(4, "int8", True, 1, 2),), (Buffer(8, "int8", False, 3),), (0, 2)),), 1, 2, 3, 4, 5
+    ),
     claims={"a": Claim(3, 6, (Run(0, 1, 2, 3, 4),), (5,)), "b": Claim(1, 2, (), (2,), Place(3, 2, 6))},
     scalar=0.0,
     freed={"a": False},

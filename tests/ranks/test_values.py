@@ -64,6 +64,24 @@ def test_groups_that_only_some_ranks_made_do_not_upset_later_ones(ranks: Ranks, 
         assert values == [2**world_size - 1] * world_size
 
 
+def with_groups_of_two_worlds(context: Context, payload: list[int], blobs: tuple[bytearray, ...]) -> Answer:
+    """Ranks 0 and 1 make groups of their own in a world of two before all make one in a world of all."""
+    import torch
+    import torch.distributed as dist
+
+    number = torch.tensor([0])
+    for members in ([0, 1], payload):
+        if context.rank in members:
+            context.group(members)
+            number = torch.tensor([2**context.rank])
+            dist.all_reduce(number, group=dist.new_group(members))
+    return number.item(), []
+
+
+def test_groups_that_only_some_ranks_made_in_this_run_do_not_upset_later_ones(ranks: Ranks) -> None:
+    assert ranks.values(with_groups_of_two_worlds, [0, 1, 2], world_size=4, deadline=60) == [7, 7, 7, 0]
+
+
 BAD_GROUPS = [(1, 0), (0, 0), (0, 64), (-1, 0), (1,), ()]
 
 
