@@ -33,7 +33,8 @@ def not_begun(step: Step, at: float | None, peers: tuple[Step, ...]) -> tuple[in
 class Said:
     """What the implementation said of a parameter after a step, or what it handed out because it had said so.
 
-    `waiting_for`: ranks that hold elements of the parameter and had not begun this step when it ended. `served`: a
+    `waiting_for`: ranks that hold elements of the parameter, which no other rank holds that had begun this step when it
+    ended, and had not begun it themselves. `served`: a
     result handed out without communication because the parameter was said to be available, with the bits demanded.
     """
 
@@ -91,7 +92,11 @@ def _served(evidence: Evidence, step: Step, known: dict[str, bool]) -> Iterator[
 def _missing(evidence: Evidence, step: Step, subject: Subject) -> tuple[int, ...]:
     layout = subject.layouts.get(step.world_size)
     late = not_begun(step, ended(step), by_index(evidence)[step.index])
-    return tuple(rank for rank in late if layout is not None and layout.owned(rank))
+    if layout is None or not late:
+        return ()
+    # Where groups of ranks hold the same, a part may come from any of them.
+    there = {layout.runs(rank) for rank in range(step.world_size) if rank not in late}
+    return tuple(rank for rank in late if layout.owned(rank) and layout.runs(rank) not in there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +125,10 @@ def writes(evidence: Evidence) -> Iterator[Write]:
             for spans in map(_spans, calls):
                 yield from (Write(step, spans[i], spans[:i], step.index) for i in range(1, len(spans)))
             for flight in flights:
-                if not_begun(flight, ended(step), by_index(evidence)[flight.index]):
-                    unfinished = tuple(part for call in all_gathers(flight) for part in _spans(call))
+                late = set(not_begun(flight, ended(step), by_index(evidence)[flight.index]))
+                under_way = [call for call in all_gathers(flight) if late.intersection(call.group or late)]
+                if under_way:
+                    unfinished = tuple(part for call in under_way for part in _spans(call))
                     yield from (Write(step, into, unfinished, flight.index) for call in calls for into in _spans(call))
             if step.kind == "prefetch" and calls:
                 flights.append(step)

@@ -101,9 +101,10 @@ class Session(Trained):
         return self.gather(id)
 
     def available(self, id: str) -> bool:
-        """Whether the parameter is in use, and the module has itself and not its shard."""
+        """Whether the parameter is in use, by whatever name, and the module has itself and not its shard."""
         unit = self._units.get(id)
-        return unit is not None and id in unit.in_use and not isinstance(unit.parameter(id), DTensor)
+        in_use = unit is not None and self._roots[id] in {self._roots[name] for name in unit.in_use}
+        return in_use and not isinstance(unit.parameter(id), DTensor)
 
     def release(self, id: str) -> None:
         """Reshard once no parameter of the module is in use any more."""

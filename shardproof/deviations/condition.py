@@ -2,7 +2,8 @@
 
 Literals, the names below, `and or not`, `== != < <= > >= in`, `+ - * // %`, parentheses and lists.
 
-of the case       world_size, parameters (how many), layout (its kind), alignment, dim, divergence (its kind, or ""),
+of the case       world_size, parameters (how many), layout (its kind), alignment, dim, group_size (of ranks that shard
+                  among themselves, all of them where no ranks replicate), divergence (its kind, or ""),
                   features, operations, reductions, group_sizes (sets)
 of a parameter    numel, shape, ndim, dim_size (of the chunked dimension), dtype, grad_dtype, comm_dtype, strided,
                   storage_offset, frozen, tied, grad_buffer
@@ -41,6 +42,7 @@ def _of_case(case: Case) -> dict[str, Any]:
         "layout": case.layout.kind,
         "alignment": case.layout.alignment,
         "dim": case.layout.dim,
+        "group_size": case.layout.group_size or case.world_size,
         "features": features(case),
         "operations": frozenset(operation.kind for operation in case.program),
         "reductions": frozenset(operation.reduction for operation in case.program if operation.kind == "reduce"),
@@ -84,6 +86,7 @@ NAMES = (
     "layout",
     "alignment",
     "dim",
+    "group_size",
     "features",
     "operations",
     "reductions",
