@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from invariants import LAWS, Buffer, Call, Cost, Evidence, RankStory, Seen, Step, find, judge
-from reference import Bucketed, FlatPadded, InBucket
+from reference import Bucketed, FlatPadded, Grouped, InBucket
 from tests.invariants.good import (
     ACCUMULATE,
     GATHER,
@@ -195,3 +195,29 @@ def test_what_is_right_is_not_accused(name: str) -> None:
     evidence = replace(once, second=once)
     accused = [violation for law in LAWS if not law.is_promise for violation in judge(law, evidence).violations]
     assert accused == []
+
+
+def _early(evidence: Evidence) -> Evidence:
+    """Rank 0 has a after a prefetch that rank 1 begins much later."""
+    early = change(PREFETCH, 0, available=lambda step: {**step.available, "a": True}, seconds=0.01)
+    return both(early, change(PREFETCH, 1, began=PREFETCH + 0.9), until(PREFETCH))(evidence)
+
+
+def test_a_rank_need_not_wait_for_one_that_holds_the_same() -> None:
+    law = find("valid-means-complete")
+    assert judge(law, _early(good_evidence())).outcome == "broken"
+    replicas = subject("a", layouts={2: Grouped(FlatPadded((5,), 1), 2)})
+    assert judge(law, both(_early, replicas)(good_evidence())).outcome != "broken"
+
+
+def _over_a_late_one(group: tuple[int, ...]) -> Break:
+    """Rank 0 receives a second time where it did, before rank 1 began the first prefetch, over these ranks."""
+    first = Call("all_gather", (Buffer(3, "float32", True, 10),), (Buffer(6, "float32", True, 100),), group)
+    again = change(WAIT, 0, kind="prefetch", results={}, cost=Cost((first,)))
+    return both(change(PREFETCH, 0, cost=Cost((first,))), again, change(PREFETCH, 1, began=10.0), until(WAIT))
+
+
+def test_a_collective_is_done_without_ranks_that_take_no_part_in_it() -> None:
+    law = find("no-write-in-flight")
+    assert judge(law, _over_a_late_one(())(good_evidence())).outcome == "broken"
+    assert judge(law, _over_a_late_one((0,))(good_evidence())).outcome != "broken"
