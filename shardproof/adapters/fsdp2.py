@@ -121,14 +121,13 @@ class Session(Trained):
 
     def accumulate(self, grads: Mapping[str, torch.Tensor]) -> None:
         """A backward without gradient synchronisation."""
+        self._pending.update(grads)
         self._backward(grads, sync=False)
 
     def reduce(self, grads: Mapping[str, torch.Tensor], reduction: str) -> Mapping[str, torch.Tensor]:
         """A backward with it; FSDP2 means by default, and sums with a divide factor of 1."""
         self._reduced = tuple(grads)
-        for id in grads:
-            self._sharded[id].grad = None
-            self._units[id].set_gradient_divide_factor(1.0 if reduction == "sum" else float(self._mesh.size()))
+        self._start(self._reduced, 1.0 if reduction == "sum" else float(self._mesh.size()))
         self._backward(grads, sync=True)
         return {id: local_of(self._sharded[id].grad) for id in grads}
 

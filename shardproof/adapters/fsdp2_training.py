@@ -52,8 +52,27 @@ class Trained:
         self._units: dict[str, Any] = {}
         self._sharded: dict[str, Any] = {}
         self._reduced: tuple[str, ...] = ()
+        self._pending: set[str] = set()  # accumulated, and not reduced yet
+        self._carried: dict[str, float] = {}  # reduced beside others, though not asked for, and the factor
         self._losses: list[torch.Tensor] = []
         self._roots: dict[str, str] = {}
+
+    def _start(self, ids: Sequence[str], factor: float) -> None:
+        """The next backward reduces these, divided by `factor`: what was asked for before is no part of it.
+
+        FSDP2 reduces what was accumulated for other parameters of their modules along.
+        """
+        for id in ids:
+            before = self._carried.pop(id, None)
+            if before is None:
+                self._sharded[id].grad = None
+            elif before != factor:
+                self._sharded[id].grad.mul_(before / factor)
+            self._units[id].set_gradient_divide_factor(factor)
+        units = {self._units[id] for id in ids}
+        along = {id for id in self._pending.difference(ids) if self._units[id] in units}
+        self._carried |= dict.fromkeys(along, factor)
+        self._pending.difference_update(along, ids)
 
     def forward(self, value: int) -> float:
         """The protocol's model, module by module; tied names are one parameter used several times."""
@@ -70,9 +89,8 @@ class Trained:
         """With gradient synchronisation, summed."""
         trained = {id for id, p in self._sharded.items() if p.requires_grad and p.is_floating_point()}
         self._reduced = tuple(id for id, root in self._roots.items() if id == root and id in trained)
+        self._start(self._reduced, 1.0)
         for id in self._reduced:
-            self._sharded[id].grad = None
-            self._units[id].set_gradient_divide_factor(1.0)
             self._units[id].set_requires_gradient_sync(True)
         losses, self._losses = [loss for loss in self._losses if loss.requires_grad], []
         if losses:

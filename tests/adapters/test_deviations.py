@@ -16,7 +16,7 @@ PINNED = [(name, known) for name in NAMES for known in known_deviations(name) if
 
 @pytest.fixture(scope="module", params=NAMES)
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    with Engine(request.param, pool_size=3, deadline=60) as opened:
+    with Engine(request.param, pool_size=4, deadline=60) as opened:
         yield opened
 
 
