@@ -145,7 +145,8 @@ def main(say: Callable[[str], None] = print) -> None:
             (ran, judged), row = ours_seconds(engine), row_seconds(engine)
             continuous, spawned = continuous_seconds(tests), spawned_seconds()
             say(f"round {number}, ms a case or test")
-            say(f"  ours, one at a time      {1e3 * (ran + judged):9.2f}   run {1e3 * ran:.2f}, judged {1e3 * judged:.2f}")
+            parts = f"run {1e3 * ran:.2f}, judged {1e3 * judged:.2f}"
+            say(f"  ours, one at a time      {1e3 * (ran + judged):9.2f}   {parts}")
             say(f"  ours, in a row           {1e3 * row:9.2f}")
             say(f"  MultiProcContinuousTest  {1e3 * continuous:9.2f}   {continuous / row:.2f} x")
             say(f"  MultiProcessTestCase     {1e3 * spawned:9.2f}   {spawned / row:.0f} x")

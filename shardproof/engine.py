@@ -25,6 +25,8 @@ from shardproof.ranks import Pool, PoolError, RankReport
 _POISONS = (0xFF, 0x3B)
 # One case in this many runs twice, under both poisons.
 _TWICE_EVERY = 8
+# Seconds that an implementation may take when it is first used: some compile their operations then.
+_FIRST_USE = 180.0
 _ENTRY = "shardproof.rank_side.entry"
 
 
@@ -254,7 +256,7 @@ class Engine:
 
     def _first_report(self, name: str) -> RankReport:
         """What rank 0 says of the implementation, once all ranks have imported it."""
-        payload, deadline = {"target": self._target.target}, max(60.0, self._deadline)
+        payload, deadline = {"target": self._target.target}, max(_FIRST_USE, self._deadline)
         try:
             return self._pool(None).run(f"{_ENTRY}:describe", payload, ranks=[0], deadline=deadline)[0]
         except PoolError as error:
