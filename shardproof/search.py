@@ -111,7 +111,8 @@ class _Run:
 
     def __post_init__(self) -> None:
         laws = [law for law in self.judge.laws() if not self.plan.only or law.slug in self.plan.only]
-        self.tally = Tally(laws, self.plan.deviations, self.plan.device)
+        known = [deviation for deviation in self.plan.deviations if self._applies(deviation)]
+        self.tally = Tally(laws, known, self.plan.device)
         self.always = list(reversed(always(self.judge.description, self.plan.world_sizes)))
         self.ahead = Ahead(self.judge, self.plan.only)
 
@@ -142,9 +143,12 @@ class _Run:
         finally:
             self.seconds[name] += time.perf_counter() - began
 
+    def _applies(self, deviation: Deviation) -> bool:
+        return deviation.applies(self.plan.device, self.judge.description.torch)
+
     def _pinned(self, deviation: Deviation) -> PinnedResult:
-        """Run a known deviation's own case, unless its law or device is not asked for."""
-        if deviation.law not in self.tally.results or deviation.device not in (None, self.plan.device):
+        """Run a known deviation's own case, unless its law is not asked for or it is about something else."""
+        if deviation.law not in self.tally.results or not self._applies(deviation):
             return PinnedResult(deviation, None)
         verdict = self.judge.judge(deviation.case, twice=True, only=self.plan.only)
         deviates = any(deviation.covers(verdict.case, v, self.plan.device) for v in verdict.broken)
