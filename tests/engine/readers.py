@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -53,7 +53,7 @@ class Padding:
     shard = staticmethod(cut)
 
     class Session:
-        def __init__(self, group: dist.ProcessGroup, device: torch.device, layout: Mapping[str, Any]) -> None:
+        def __init__(self, group: dist.ProcessGroup, *_: object) -> None:
             self.group, self.shards = group, dict[str, tuple[torch.Tensor, tuple[int, ...]]]()
 
         def register(self, specs: Sequence[Any]) -> None:
