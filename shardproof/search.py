@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 from invariants import Law
-from shardproof.ahead import Ahead, Starter
+from shardproof.ahead import Ahead, Runner
 from shardproof.always import AT_ONCE, always
 from shardproof.case import Case
 from shardproof.case_file import encode
@@ -42,7 +42,8 @@ from shardproof.simpler import size
 from shardproof.tally import Tally
 
 if TYPE_CHECKING:
-    from shardproof.engine import Description, Verdict
+    from shardproof.engine import Description
+    from shardproof.running import Verdict
 
 # A smallest case that does not show its law on fresh ranks is tried so often in all.
 _REPLAYS = 5
@@ -50,7 +51,7 @@ _REPLAYS = 5
 _PATIENCE = 10
 
 
-class Judge(Starter, Protocol):
+class Judge(Runner, Protocol):
     """What a search needs of an engine."""
 
     @property
@@ -61,7 +62,7 @@ class Judge(Starter, Protocol):
         """The laws that apply."""
 
     def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:
-        """Run one case and judge it; never between a `start` and its `wait`."""
+        """Run one case and judge it; never between another's `begin` and `wait`."""
 
     def renew(self) -> None:
         """Go on with fresh ranks."""
@@ -111,7 +112,8 @@ class _Run:
 
     def __post_init__(self) -> None:
         laws = [law for law in self.judge.laws() if not self.plan.only or law.slug in self.plan.only]
-        self.tally = Tally(laws, self.plan.deviations, self.plan.device)
+        known = [deviation for deviation in self.plan.deviations if self._applies(deviation)]
+        self.tally = Tally(laws, known, self.plan.device)
         self.always = list(reversed(always(self.judge.description, self.plan.world_sizes)))
         self.ahead = Ahead(self.judge, self.plan.only)
 
@@ -142,9 +144,12 @@ class _Run:
         finally:
             self.seconds[name] += time.perf_counter() - began
 
+    def _applies(self, deviation: Deviation) -> bool:
+        return deviation.applies(self.plan.device, self.judge.description.torch)
+
     def _pinned(self, deviation: Deviation) -> PinnedResult:
-        """Run a known deviation's own case, unless its law or device is not asked for."""
-        if deviation.law not in self.tally.results or deviation.device not in (None, self.plan.device):
+        """Run a known deviation's own case, unless its law is not asked for or it is about something else."""
+        if deviation.law not in self.tally.results or not self._applies(deviation):
             return PinnedResult(deviation, None)
         verdict = self.judge.judge(deviation.case, twice=True, only=self.plan.only)
         deviates = any(deviation.covers(verdict.case, v, self.plan.device) for v in verdict.broken)

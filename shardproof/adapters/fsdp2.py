@@ -103,8 +103,9 @@ class Session(Trained):
     def available(self, id: str) -> bool:
         """Whether the parameter is in use, by whatever name, and the module has itself and not its shard."""
         unit = self._units.get(id)
-        in_use = unit is not None and self._roots[id] in {self._roots[name] for name in unit.in_use}
-        return in_use and not isinstance(unit.parameter(id), DTensor)
+        if unit is None or self._roots[id] not in {self._roots[name] for name in unit.in_use}:
+            return False
+        return not isinstance(unit.parameter(id), DTensor)
 
     def release(self, id: str) -> None:
         """Reshard once no parameter of the module is in use any more."""

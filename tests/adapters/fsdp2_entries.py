@@ -92,7 +92,7 @@ def states(context: Context, payload: Mapping[str, Any], blobs: tuple[bytearray,
 
 
 def tied(context: Context, payload: Mapping[str, Any], blobs: tuple[bytearray, ...]) -> Told:
-    """A weight under two names of one module: whether it is one parameter still, its gradient, what a state dict has."""
+    """A weight under two names of one module: whether it is one parameter still, its gradient, its state dict."""
     import torch
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import fully_shard

@@ -15,7 +15,7 @@ from shardproof.implementations import KNOWN, resolve
 TARGETS = ["pkg.mod", "pkg.mod:attr", "pkg.mod:Class.attr", "mod:attr", "json"]
 UNKNOWN = [
     ("gpu_imp", "gpu_impl"),
-    ("FSDP2", "fsdp2"),
+    ("FSDP2", "fsdp2", "fsdp2_hsdp", "fsdp2_resharded", "fsdp2_resharded_in_part"),
     ("fsdp", "fsdp2"),
     ("list-all-gather", "list_all_gather"),
 ]
