@@ -15,7 +15,7 @@ from shardproof.implementations import KNOWN, resolve
 TARGETS = ["pkg.mod", "pkg.mod:attr", "pkg.mod:Class.attr", "mod:attr", "json"]
 UNKNOWN = [
     ("gpu_imp", "gpu_impl"),
-    ("FSDP2", "fsdp2", "fsdp2_hsdp", "fsdp2_resharded", "fsdp2_resharded_in_part"),
+    ("FSDP2", "fsdp2"),
     ("fsdp", "fsdp2"),
     ("list-all-gather", "list_all_gather"),
 ]
@@ -40,12 +40,16 @@ def test_known_names() -> None:
     assert set(KNOWN) == {
         "gpu_impl",
         "fsdp2",
+        "fsdp2_hsdp",
+        "fsdp2_resharded",
+        "fsdp2_resharded_in_part",
         "deepspeed_zero3",
         "deepcompile_z3",
         "dtensor",
         "fsdp1",
         "fsdp1_orig_params",
         "list_all_gather",
+        "megatron_core",
     }
     for name, target in KNOWN.items():
         assert resolve(name) is target
@@ -85,7 +89,7 @@ def test_known_targets_exist(name: str) -> None:
 
 
 # What has to be installed for each of those that need it.
-NEEDS = {"deepspeed_zero3": "deepspeed", "deepcompile_z3": "deepspeed"}
+NEEDS = {"deepspeed_zero3": "deepspeed", "deepcompile_z3": "deepspeed", "megatron_core": "megatron"}
 
 
 def test_the_needy_are_all_there() -> None:
