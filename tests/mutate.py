@@ -1,0 +1,114 @@
+"""mutmut with mutants swapped in rather than dispatched, ten times as fast: mutate.py run, and other mutmut commands.
+
+mutmut puts a trampoline in front of every function that it changes, which asks the environment at each call for the
+mutant that is due. The tests here call small functions millions of times: 22 seconds of them take seven minutes that
+way. A mutant has its process to itself, so that its code can take the place of the original's once, before its tests.
+What is generated, which tests a mutant gets, and what counts as killed remain mutmut's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from types import FunctionType
+from typing import Any, cast
+
+from mutmut.__main__ import cli
+from mutmut.mutation import trampoline
+from mutmut.mutation.trampoline_templates import mangle_function_name
+from mutmut.runners.harness import PytestRunner
+from mutmut.state import state
+from mutmut.workers import isolation
+
+Function = Callable[..., Any]
+
+PACKAGES = ("reference", "invariants")
+
+_SITES: list[tuple[dict[str, FunctionType], FunctionType]] = []
+
+
+def recorded(mutants: dict[str, FunctionType], is_classmethod: bool = False) -> Callable[[FunctionType], Function]:
+    """In place of mutmut's decorator: the function itself, which notes for mutmut that the current test reached it."""
+    if is_classmethod:
+        raise NotImplementedError("a classmethod's code is not where this looks for it")
+
+    def record(function: FunctionType) -> Function:
+        _SITES.append((mutants, function))
+        owner, _, name = function.__qualname__.rpartition(".")
+        place = f"{function.__module__}.{mangle_function_name(name=name, class_name=owner or None)}"
+        reached = state()._stats
+
+        @wraps(function)
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            reached.add(place)
+            return function(*args, **kwargs)
+
+        return cast(Function, noted)
+
+    return record
+
+
+def _broken(*_: Any, **__: Any) -> None:
+    raise trampoline.MutmutProgrammaticFailException
+
+
+def due(mutant: str) -> Iterator[tuple[FunctionType, FunctionType]]:
+    """The functions that a mutant replaces and what by: one, none for the clean run, all for mutmut's "fail"."""
+    module, _, name = mutant.rpartition(".")
+    for mutants, function in _SITES:
+        if mutant == "fail" and not function.__closure__:  # code that uses super() is exchanged for such code only
+            yield function, cast(FunctionType, _broken)
+        elif function.__module__ == module and name in mutants:
+            yield function, mutants[name]
+
+
+def _forget() -> None:
+    """Empty the caches that the clean run filled in the process that mutants are forked from."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in PACKAGES:
+            for value in list(vars(module).values()):
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
+
+
+class Steady:
+    """A pytest plugin: the same examples for every mutant, as many as the tests ask for."""
+
+    def pytest_configure(self) -> None:
+        """No mutant is killed by a slow machine, no failing example comes back for the next, none is made smaller."""
+        # pytest rewrites the assertions of what it imports itself: not before it.
+        from hypothesis import Phase, settings
+
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("mutants", deadline=None, database=None, derandomize=True, phases=phases)
+        settings.load_profile("mutants")
+
+
+class Swapping(PytestRunner):
+    """Puts the mutant's code in place, runs its tests, and puts the original's back."""
+
+    def execute_pytest(self, params: list[str], **kwargs: Any) -> int:
+        """As mutmut's, with steady examples."""
+        return super().execute_pytest(params, **{**kwargs, "plugins": [*kwargs.get("plugins", ()), Steady()]})
+
+    def run_tests(self, *, mutant_name: str | None, tests: Iterable[str]) -> int:
+        """As mutmut's; the mutant is the one that mutmut has announced in the environment."""
+        swaps = list(due(os.environ["MUTANT_UNDER_TEST"]))
+        originals = [function.__code__ for function, _ in swaps]
+        _forget()
+        for function, mutant in swaps:
+            function.__code__ = mutant.__code__
+        try:
+            return super().run_tests(mutant_name=mutant_name, tests=tests)
+        finally:
+            for (function, _), code in zip(swaps, originals, strict=True):
+                function.__code__ = code
+
+
+if __name__ == "__main__":
+    os.environ["OMP_NUM_THREADS"] = "1"  # a fork takes none of the threads along that NumPy and torch would wait for
+    trampoline.wrap_in_trampoline = recorded
+    isolation.PytestRunner = Swapping
+    cli()
