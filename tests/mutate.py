@@ -3,7 +3,9 @@
 mutmut puts a trampoline in front of every function that it changes, which asks the environment at each call for the
 mutant that is due. The tests here call small functions millions of times: 22 seconds of them take seven minutes that
 way. A mutant has its process to itself, so that its code can take the place of the original's once, before its tests.
-What is generated, which tests a mutant gets, and what counts as killed remain mutmut's.
+A function that runs while its package is imported has shaped that package by then: where such a one is mutated, the
+packages and the tests are imported anew in the mutant's process, and all tests are run. What is generated, which tests
+any other mutant gets, and what counts as killed remain mutmut's.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
+from importlib import import_module
 from types import FunctionType
 from typing import Any, cast
 
@@ -25,8 +28,26 @@ from mutmut.workers import isolation
 Function = Callable[..., Any]
 
 PACKAGES = ("reference", "invariants")
+# What has imported them.
+IMPORTERS = ("shardproof", "gpu_impl", "tests", "conftest")
 
 _SITES: list[tuple[dict[str, FunctionType], FunctionType]] = []
+_AT_IMPORT: set[str] = set()
+
+
+def due_now() -> str:
+    """The mutant that mutmut has announced: module and name, or what it calls its other runs."""
+    return os.environ.get("MUTANT_UNDER_TEST", "")
+
+
+def name_of(mutant: str) -> str:
+    """Its name within its module."""
+    return mutant.rpartition(".")[2]
+
+
+def place_of(mutant: str) -> str:
+    """The module and mangled name of the function that it is a mutant of."""
+    return mutant.partition("__mutmut_")[0]
 
 
 def recorded(mutants: dict[str, FunctionType], is_classmethod: bool = False) -> Callable[[FunctionType], Function]:
@@ -45,6 +66,13 @@ def recorded(mutants: dict[str, FunctionType], is_classmethod: bool = False) -> 
             reached.add(place)
             return function(*args, **kwargs)
 
+        @wraps(function)
+        def exchanged(*args: Any, **kwargs: Any) -> Any:
+            return mutants[name_of(due_now())](*args, **kwargs)
+
+        if place in _AT_IMPORT and place_of(due_now()) == place:  # imported anew, in the mutant's process
+            return cast(Function, exchanged)
+
         return cast(Function, noted)
 
     return record
@@ -54,7 +82,7 @@ def _broken(*_: Any, **__: Any) -> None:
     raise trampoline.MutmutProgrammaticFailException
 
 
-def due(mutant: str) -> Iterator[tuple[FunctionType, FunctionType]]:
+def swaps(mutant: str) -> Iterator[tuple[FunctionType, FunctionType]]:
     """The functions that a mutant replaces and what by: one, none for the clean run, all for mutmut's "fail"."""
     module, _, name = mutant.rpartition(".")
     for mutants, function in _SITES:
@@ -73,6 +101,12 @@ def _forget() -> None:
                     value.cache_clear()
 
 
+def _unload() -> None:
+    for name in list(sys.modules):
+        if name.partition(".")[0] in PACKAGES + IMPORTERS:
+            del sys.modules[name]
+
+
 class Steady:
     """A pytest plugin: the same examples for every mutant, as many as the tests ask for."""
 
@@ -84,6 +118,11 @@ class Steady:
         phases = (Phase.explicit, Phase.generate)
         settings.register_profile("mutants", deadline=None, database=None, derandomize=True, phases=phases)
         settings.load_profile("mutants")
+        for package in PACKAGES:
+            import_module(package)
+        if not _AT_IMPORT:
+            _AT_IMPORT.update(state()._stats)
+            state()._stats.clear()
 
 
 class Swapping(PytestRunner):
@@ -93,17 +132,27 @@ class Swapping(PytestRunner):
         """As mutmut's, with steady examples."""
         return super().execute_pytest(params, **{**kwargs, "plugins": [*kwargs.get("plugins", ()), Steady()]})
 
+    def run_stats(self, *, tests: Iterable[str]) -> int:
+        """As mutmut's, and all tests are for what runs at import."""
+        code = super().run_stats(tests=tests)
+        for place in _AT_IMPORT:
+            state().tests_by_mangled_function_name[place].update(state().duration_by_test)
+        return code
+
     def run_tests(self, *, mutant_name: str | None, tests: Iterable[str]) -> int:
         """As mutmut's; the mutant is the one that mutmut has announced in the environment."""
-        swaps = list(due(os.environ["MUTANT_UNDER_TEST"]))
-        originals = [function.__code__ for function, _ in swaps]
+        if place_of(due_now()) in _AT_IMPORT:
+            _unload()
+            return super().run_tests(mutant_name=mutant_name, tests=tests)
+        pairs = list(swaps(due_now()))
+        originals = [function.__code__ for function, _ in pairs]
         _forget()
-        for function, mutant in swaps:
+        for function, mutant in pairs:
             function.__code__ = mutant.__code__
         try:
             return super().run_tests(mutant_name=mutant_name, tests=tests)
         finally:
-            for (function, _), code in zip(swaps, originals, strict=True):
+            for (function, _), code in zip(pairs, originals, strict=True):
                 function.__code__ = code
 
 
