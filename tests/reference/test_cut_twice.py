@@ -363,6 +363,13 @@ EVERY_KIND: list[Layout] = [
 ]
 
 
+@pytest.mark.parametrize("layout", [*EVERY_KIND, Bucketed(((6, 4), (3,)), 4)], ids=lambda layout: layout.kind)
+def test_a_rank_outside_of_the_world_is_refused(layout: Layout) -> None:
+    for rank, question in itertools.product((-1, layout.world_size), (layout.shard_numel, layout.owned, layout.runs)):
+        with pytest.raises(ValueError, match=f"^rank: observed {rank}, expected 0 <= rank < {layout.world_size}$"):
+            question(rank)
+
+
 @pytest.mark.parametrize(("old", "new"), list(itertools.permutations(EVERY_KIND, 2)))
 def test_any_layout_reshards_to_any_other_and_back(old: Layout, new: Layout) -> None:
     full = np.arange(1, 25).reshape(6, 4)

@@ -141,6 +141,12 @@ PLANTED: Plants = {
         Plant("start no multiple", _bucket("b", 7, 7, 9), "a bucket from 7 to 9", parameter="b", step=LAYOUT),
         Plant("end no multiple", _bucket("a", 0, 0, 5), "a bucket from 0 to 5", parameter="a"),
         Plant("on one rank", _bucket("b", 6, 6, 7, rank=1), "a bucket from 6 to 7", rank=1),
+        Plant(
+            "on the one rank that says",
+            both(_bucket("b", 6, 6, 7), change(LAYOUT, 0, claims=claim("b", place=None))),
+            "a bucket from 6 to 7",
+            rank=1,
+        ),
         Plant("only the buffer is padded", _bucket("a", 0, 0, 8, rank=0), "padded numel 6 for a bucket from 0 to 8", 0),
     ),
     "buckets-tile": (
