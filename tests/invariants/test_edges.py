@@ -12,6 +12,7 @@ from tests.invariants.good import (
     LAYOUT,
     PREFETCH,
     REGISTER,
+    UPDATE,
     Break,
     both,
     calls,
@@ -68,6 +69,17 @@ HELD: list[tuple[str, str, Break]] = [
             change(REGISTER, 0, outcome="refused", error="ValueError: a: too narrow"),
             change(REGISTER, 1, outcome="refused", error="ValueError: b: too wide"),
         ),
+    ),
+    (
+        "padded-uneven-accepted",
+        "as many elements on each rank, in a bucket with others",
+        both(*(subject(id, layouts={2: InBucket(Bucketed(((1,), (2,), (1,)), 2), 1)}) for id in "abc")),
+    ),
+    ("bounded-time", "as long as there was", change(UPDATE, 1, seconds=10.0)),
+    (
+        "valid-means-complete",
+        "a parameter said to be there at the moment the last rank began",
+        both(change(PREFETCH, 0, available={"a": True, "b": True}, began=2.0), change(PREFETCH, 1, began=2.5)),
     ),
     (
         "valid-means-complete",
