@@ -5,19 +5,24 @@ from __future__ import annotations
 import pytest
 
 from invariants import Buffer, Call, Cost, Place, Seen, Step, Subject, find, judge
-from invariants.views import Reduced, must_match_owned
+from invariants.views import Reduced, Said, must_match_owned, said
 from reference import Bucketed, FlatPadded, InBucket, encode
 from tests.invariants.good import (
+    CACHED,
     GATHER,
     LAYOUT,
     PREFETCH,
     REGISTER,
     UPDATE,
+    WAIT,
     Break,
+    bits_of,
     both,
     calls,
     change,
     claim,
+    expect,
+    flipped,
     good_evidence,
     only,
     result,
@@ -25,6 +30,10 @@ from tests.invariants.good import (
     until,
 )
 from tests.invariants.planted.layout import IN_BUCKETS
+
+# A gather that receives into a list of three, and one that is served without a collective, wrongly.
+THREE = Call("all_gather", (Buffer(3, "float32", True, 10),), (Buffer(2, "float32", True, 500),) * 3)
+SERVED_WRONG = change(CACHED, 1, results=flipped("a", 0))
 
 HELD: list[tuple[str, str, Break]] = [
     (
@@ -75,6 +84,22 @@ HELD: list[tuple[str, str, Break]] = [
         "as many elements on each rank, in a bucket with others",
         both(*(subject(id, layouts={2: InBucket(Bucketed(((1,), (2,), (1,)), 2), 1)}) for id in "abc")),
     ),
+    ("secondary-equals-primary", "wrong, but not as it was before", change(GATHER, 1, results=flipped("a", 0))),
+    ("secondary-equals-primary", "nothing at all", change(GATHER, 1, results={})),
+    ("secondary-equals-primary", "too short", change(GATHER, 1, results=result("a", bits=bytes(8)))),
+    ("equal-counts-and-dtypes", "a list of more buffers than ranks", change(GATHER, None, cost=calls(THREE))),
+    ("valid-means-complete", "wrong where all is open", both(SERVED_WRONG, expect(CACHED, wanted="unspecified"))),
+    ("valid-means-complete", "as near as rounding goes", both(SERVED_WRONG, expect(CACHED, room={"a": 1.0}))),
+    (
+        "valid-means-complete",
+        "wrong, but nobody said that it is there",
+        both(SERVED_WRONG, *(change(index, None, available={}) for index in (REGISTER, WAIT, UPDATE, GATHER))),
+    ),
+    (
+        "valid-means-complete",
+        "what this rank must see",
+        expect(CACHED, results={}, per_rank=({"a": bits_of("a", CACHED)}, {"a": bits_of("a", CACHED)})),
+    ),
     ("bounded-time", "as long as there was", change(UPDATE, 1, seconds=10.0)),
     (
         "valid-means-complete",
@@ -118,3 +143,13 @@ def test_a_rounded_gradient_is_compared_in_its_own_dtype_without_the_padding(see
     bits = shard(seen, "bfloat16")
     item = Reduced(step, parameter, layout, shard([1, 2, 0], "bfloat16"), Seen("bfloat16", (3,), bits), 1.0)
     assert len(list(must_match_owned(find("training-parity"), item))) == wrong
+
+
+def test_what_was_served_without_a_collective_was_said_to_be_there() -> None:
+    assert [item.available for item in said(good_evidence()) if item.served] == [True, True]
+
+
+def test_every_rank_that_was_late_is_named() -> None:
+    item = Said(Step(2, "prefetch", ("a",), 0, 3), good_evidence().subjects["a"], True, waiting_for=(1, 2))
+    (violation,) = find("valid-means-complete").check(item)
+    assert violation.observed == "available after a prefetch that rank 1, 2 had not begun"
