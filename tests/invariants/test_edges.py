@@ -9,8 +9,10 @@ from invariants.views import Reduced, Said, must_match_owned, said
 from reference import Bucketed, FlatPadded, InBucket, encode
 from tests.invariants.good import (
     CACHED,
+    FORWARD,
     GATHER,
     LAYOUT,
+    NORM,
     PREFETCH,
     REGISTER,
     UPDATE,
@@ -34,6 +36,12 @@ from tests.invariants.planted.layout import IN_BUCKETS
 # A gather that receives into a list of three, and one that is served without a collective, wrongly.
 THREE = Call("all_gather", (Buffer(3, "float32", True, 10),), (Buffer(2, "float32", True, 500),) * 3)
 SERVED_WRONG = change(CACHED, 1, results=flipped("a", 0))
+
+
+def clipped(scalar: float) -> Break:
+    """The norm's step is a clip, where the model's norm is 5."""
+    return both(expect(NORM, scalar=5.0), change(NORM, None, kind="clip", scalar=5.0), change(NORM, 1, scalar=scalar))
+
 
 HELD: list[tuple[str, str, Break]] = [
     (
@@ -100,6 +108,17 @@ HELD: list[tuple[str, str, Break]] = [
         "what this rank must see",
         expect(CACHED, results={}, per_rank=({"a": bits_of("a", CACHED)}, {"a": bits_of("a", CACHED)})),
     ),
+    ("training-parity", "a norm as near as rounding goes", clipped(5.0 + 5.0 * 2**-23)),
+    ("training-parity", "a norm in its room", both(expect(NORM, scalar_room=1.0), clipped(5.9))),
+    (
+        "valid-means-complete",
+        "a prefetch of what a forward may have gathered",
+        both(
+            change(GATHER, None, kind="forward", results={}, available={}),
+            change(CACHED, None, kind="prefetch", results={}, available={"a": True}),
+            change(CACHED, 1, began=99.0),
+        ),
+    ),
     ("bounded-time", "as long as there was", change(UPDATE, 1, seconds=10.0)),
     (
         "valid-means-complete",
@@ -153,3 +172,15 @@ def test_every_rank_that_was_late_is_named() -> None:
     item = Said(Step(2, "prefetch", ("a",), 0, 3), good_evidence().subjects["a"], True, waiting_for=(1, 2))
     (violation,) = find("valid-means-complete").check(item)
     assert violation.observed == "available after a prefetch that rank 1, 2 had not begun"
+
+
+def test_a_loss_has_no_room_for_rounding() -> None:
+    almost = change(FORWARD, 1, scalar=12.5 * (1 + 2**-52))
+    assert judge(find("training-parity"), almost(good_evidence())).outcome == "broken"
+
+
+def test_what_was_never_said_to_be_there_is_new_also_behind_an_unknown_parameter() -> None:
+    silent = change(REGISTER, None, available={})
+    early = both(change(PREFETCH, 0, available={"unknown": True, "a": True}), change(PREFETCH, 1, began=9.0))
+    judgement = judge(find("valid-means-complete"), both(silent, early)(good_evidence()))
+    assert [(violation.parameter, violation.rank) for violation in judgement.violations] == [("a", 0)]

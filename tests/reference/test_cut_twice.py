@@ -348,7 +348,7 @@ def test_laws_owed(layout: Layout, expected: set[str]) -> None:
 
 @pytest.mark.parametrize(("make", "arguments", "message"), REFUSED)
 def test_refused(make: Callable[..., object], arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}"):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         make(*arguments)
 
 
