@@ -14,6 +14,8 @@ from tests.invariants.good import (
     LAYOUT,
     NORM,
     PREFETCH,
+    REDUCE,
+    REDUCE_AGAIN,
     REGISTER,
     UPDATE,
     WAIT,
@@ -41,6 +43,10 @@ SERVED_WRONG = change(CACHED, 1, results=flipped("a", 0))
 def clipped(scalar: float) -> Break:
     """The norm's step is a clip, where the model's norm is 5."""
     return both(expect(NORM, scalar=5.0), change(NORM, None, kind="clip", scalar=5.0), change(NORM, 1, scalar=scalar))
+
+
+def norm_is(scalar: float) -> Break:
+    return change(NORM, None, scalar=scalar)
 
 
 HELD: list[tuple[str, str, Break]] = [
@@ -119,6 +125,7 @@ HELD: list[tuple[str, str, Break]] = [
             change(CACHED, 1, began=99.0),
         ),
     ),
+    ("norm-matches-unsharded", "a norm in its room", both(expect(NORM, scalar=5.0, scalar_room=1.0), norm_is(6.0))),
     ("bounded-time", "as long as there was", change(UPDATE, 1, seconds=10.0)),
     (
         "valid-means-complete",
@@ -184,3 +191,13 @@ def test_what_was_never_said_to_be_there_is_new_also_behind_an_unknown_parameter
     early = both(change(PREFETCH, 0, available={"unknown": True, "a": True}), change(PREFETCH, 1, began=9.0))
     judgement = judge(find("valid-means-complete"), both(silent, early)(good_evidence()))
     assert [(violation.parameter, violation.rank) for violation in judgement.violations] == [("a", 0)]
+
+
+def test_one_element_each_is_not_an_empty_shard() -> None:
+    whole = both(*(subject(id, layouts={2: FlatPadded((2,), 2)}) for id in "abc"))
+    assert judge(find("empty-is-neutral"), whole(good_evidence())).judged == 0
+
+
+def test_a_reduce_that_returned_nothing_is_neither_sum_nor_mean() -> None:
+    nothing = both(only("reduce"), change(REDUCE, 1, results={}), change(REDUCE_AGAIN, None, results={}))
+    assert judge(find("sum-against-mean"), nothing(good_evidence())).judged == 2
