@@ -1,8 +1,8 @@
-"""mutmut with mutants swapped in rather than dispatched, ten times as fast: mutate.py run, other mutmut commands, or score.
+"""mutmut with mutants swapped in rather than dispatched: mutate.py run, any other mutmut command, or score.
 
 mutmut puts a trampoline in front of every function that it changes, which asks the environment at each call for the
-mutant that is due. The tests here call small functions millions of times: 22 seconds of them take seven minutes that
-way. A mutant has its process to itself, so that its code can take the place of the original's once, before its tests.
+mutant that is due. The tests here call small functions millions of times: seven minutes of them that way, half a minute
+this way. A mutant has its process to itself, so that its code can take the place of the original's, once.
 A function that runs while its package is imported has shaped that package by then: where such a one is mutated, the
 packages and the tests are imported anew in the mutant's process, and all tests are run. What is generated, which tests
 any other mutant gets, and what counts as killed remain mutmut's.
