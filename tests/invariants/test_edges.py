@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from invariants import Buffer, Call, Cost, Place, Seen, Step, Subject, find, judge
+from invariants import Buffer, Call, Cost, Evidence, Place, RankStory, Seen, Step, Subject, find, judge
 from invariants.views import Reduced, Said, must_match_owned, said
 from reference import Bucketed, FlatPadded, InBucket, encode
 from tests.invariants.good import (
@@ -12,6 +14,7 @@ from tests.invariants.good import (
     FORWARD,
     GATHER,
     LAYOUT,
+    LOAD,
     NORM,
     PREFETCH,
     REDUCE,
@@ -24,6 +27,7 @@ from tests.invariants.good import (
     both,
     calls,
     change,
+    change_second,
     claim,
     expect,
     flipped,
@@ -37,12 +41,23 @@ from tests.invariants.planted.layout import IN_BUCKETS
 
 # A gather that receives into a list of three, and one that is served without a collective, wrongly.
 THREE = Call("all_gather", (Buffer(3, "float32", True, 10),), (Buffer(2, "float32", True, 500),) * 3)
+SUMMED = Call("all_reduce", (Buffer(1, "float64", True, 50),), (Buffer(1, "float64", True, 50),))
 SERVED_WRONG = change(CACHED, 1, results=flipped("a", 0))
 
 
 def clipped(scalar: float) -> Break:
     """The norm's step is a clip, where the model's norm is 5."""
     return both(expect(NORM, scalar=5.0), change(NORM, None, kind="clip", scalar=5.0), change(NORM, 1, scalar=scalar))
+
+
+def shard_of(padding: int) -> dict[str, Seen]:
+    return {"a": Seen("float32", (3,), bytes([1, 2, padding]))}
+
+
+def died(evidence: Evidence) -> Evidence:
+    """Rank 1, before its first step, whatever the poison."""
+    second = died(evidence.second) if evidence.second else None
+    return replace(evidence, ranks=(evidence.ranks[0], RankStory(5, "signalled", ())), second=second)
 
 
 def norm_is(scalar: float) -> Break:
@@ -101,6 +116,14 @@ HELD: list[tuple[str, str, Break]] = [
     ("secondary-equals-primary", "wrong, but not as it was before", change(GATHER, 1, results=flipped("a", 0))),
     ("secondary-equals-primary", "nothing at all", change(GATHER, 1, results={})),
     ("secondary-equals-primary", "too short", change(GATHER, 1, results=result("a", bits=bytes(8)))),
+    ("equal-counts-and-dtypes", "calls of two kinds, which are no partners", change(GATHER, 1, cost=calls(SUMMED))),
+    (
+        "padding-unobservable",
+        "a shard that a registration returned, padding and all",
+        both(change(REGISTER, 1, results=shard_of(0)), change_second(REGISTER, 1, results=shard_of(7))),
+    ),
+    ("padding-unobservable", "a rank that died the same way twice", died),
+    ("reshard-identity", "a load that returns nothing", expect(LOAD, results={"a": bits_of("a", LOAD)})),
     ("equal-counts-and-dtypes", "a list of more buffers than ranks", change(GATHER, None, cost=calls(THREE))),
     ("valid-means-complete", "wrong where all is open", both(SERVED_WRONG, expect(CACHED, wanted="unspecified"))),
     ("valid-means-complete", "as near as rounding goes", both(SERVED_WRONG, expect(CACHED, room={"a": 1.0}))),
@@ -199,6 +222,14 @@ def test_one_element_each_is_not_an_empty_shard() -> None:
     assert judge(find("empty-is-neutral"), whole(good_evidence())).judged == 0
 
 
-def test_a_reduce_that_returned_nothing_is_neither_sum_nor_mean() -> None:
-    nothing = both(only("reduce"), change(REDUCE, 1, results={}), change(REDUCE_AGAIN, None, results={}))
-    assert judge(find("sum-against-mean"), nothing(good_evidence())).judged == 2
+def test_on_one_rank_a_sum_is_a_mean() -> None:
+    alone = (change(index, None, world_size=1) for index in (REDUCE, REDUCE_AGAIN))
+    whole = (subject(id, layouts={1: FlatPadded((5,), 1)}) for id in "abc")
+    assert judge(find("sum-against-mean"), both(only("reduce"), *alone, *whole)(good_evidence())).judged == 0
+
+
+def test_a_gradient_has_a_dtype_of_its_own() -> None:
+    judgement = judge(find("dtype-kept"), subject("a", grad_dtype="bfloat16")(good_evidence()))
+    assert [(violation.step, violation.expected) for violation in judgement.violations] == [
+        (step, "bfloat16") for _ in range(2) for step in (REDUCE, REDUCE_AGAIN)
+    ]
