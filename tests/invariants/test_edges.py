@@ -150,6 +150,7 @@ HELD: list[tuple[str, str, Break]] = [
     ),
     ("norm-matches-unsharded", "nothing where nothing is", both(expect(NORM, scalar=0.0), norm_is(0.0))),
     ("norm-matches-unsharded", "a norm in its room", both(expect(NORM, scalar=5.0, scalar_room=1.0), norm_is(6.0))),
+    ("reduced-exactly-once", "something in the padding", change(REDUCE, 1, results=flipped("a", 9))),
     ("bounded-time", "as long as there was", change(UPDATE, 1, seconds=10.0)),
     (
         "valid-means-complete",
