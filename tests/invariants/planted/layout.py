@@ -135,6 +135,12 @@ PLANTED: Plants = {
         Plant("empty where it is not", _runs(1), "0 elements owned", rank=1, parameter="a"),
         Plant("negative", change(LAYOUT, 1, claims=claim("b", runs=(Run(0, 1, -1, -1, 1),))), "-1 owned", rank=1),
         Plant("negative shard", change(LAYOUT, 1, claims=claim("b", shard_numel=-1)), "a shard of -1", rank=1),
+        Plant(
+            "behind a rank that raises",
+            both(change(LAYOUT, 1, claims=claim("b", runs=(Run(0, 0, 1, 1, 1),))), _raises(0)),
+            "1 elements owned",
+            rank=1,
+        ),
         Plant("emptiness is an error", _raises(1), "layout raised: ValueError: narrow", rank=1, parameter="b"),
     ),
     "buckets-divisible": (
