@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from invariants import Cost, Evidence, Seen
-from invariants.views import Landed, Reduced, landed, reductions
+from invariants.views import Landed, Reduced, gathered, landed, reductions
 from tests.invariants.good import (
     CACHED,
     GATHER,
@@ -83,3 +83,21 @@ def test_a_tied_parameter_comes_with_the_all_gather_of_its_memory() -> None:
 def test_a_result_without_an_all_gather_of_its_own_has_none() -> None:
     before = both(change(REGISTER, None, cost=Cost((all_gather("b"),))), change(PREFETCH, None, cost=Cost()))
     assert (item_of(before(good_evidence()), WAIT).calls, item_of(before(good_evidence()), WAIT).ever) == ((), {200})
+
+
+def given(evidence: Evidence, index: int) -> list[tuple[str, float]]:
+    """Parameter and room of each result that rank 0 must have got from that step."""
+    mine = (item for item in gathered(evidence) if (item.step.index, item.step.rank) == (index, 0))
+    return [(item.subject.id, item.room) for item in mine]
+
+
+def test_a_gather_is_about_the_parameters_that_the_model_knows_in_this_world() -> None:
+    more = change(WAIT, None, parameters=("unknown", "a", "b"))(good_evidence())
+    assert given(more, WAIT) == [("a", 0.0), ("b", 0.0)]
+    assert given(subject("a", layouts={})(good_evidence()), WAIT) == [("b", 0.0)]
+
+
+def test_no_result_is_demanded_from_the_first_open_step_on() -> None:
+    evidence = expect(GATHER, wanted="unspecified")(good_evidence())
+    assert given(evidence, WAIT) == [("a", 0.0), ("b", 0.0)]
+    assert given(evidence, GATHER) == given(evidence, CACHED) == []
