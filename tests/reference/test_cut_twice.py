@@ -308,6 +308,12 @@ def test_runs_stay_few(layout: TwoDimensional, rank: int, count: int) -> None:
     assert [run.local for run in runs] == list(itertools.accumulate([run.numel for run in runs[:-1]], initial=0))
 
 
+@pytest.mark.parametrize("index", [-1, 2])
+def test_a_parameter_outside_of_the_buffer_has_no_bucket(index: int) -> None:
+    with pytest.raises(ValueError, match=f"^parameter: observed {index}, expected 0 <= parameter < 2$"):
+        Bucketed(((2,), (3,)), 1).bucket_of(index)
+
+
 def test_parameters_that_touch_in_the_buffer_are_one_run() -> None:
     assert Bucketed(((2,), (3,)), 1).runs(0) == (Run(0, 0, 5, 5, 1),)
     apart = Bucketed(((2,), (3,)), 1, None, 4)
