@@ -170,7 +170,7 @@ def _smallest(engine: Engine, fault: FaultModel, found: Verdict, seconds: float)
         verdict = engine.judge(case, twice=quarry.twice, only=fault.laws)
         return verdict if verdict.broken else None
 
-    simplify(quarry, WORLD_SIZES, engine.description.layouts, smaller, seconds)
+    simplify(quarry, WORLD_SIZES, engine.description, smaller, seconds)
     return quarry.smallest
 
 
