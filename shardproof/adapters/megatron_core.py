@@ -42,10 +42,15 @@ class Session:
         self._reduced = False
 
     def register(self, specs: Sequence[Spec]) -> None:
-        """Wrap a module; it lays its parameters out from the last to the first."""
+        """Wrap a module; it lays its parameters out from the last to the first.
+
+        Raises ValueError where a parameter is frozen: it would be in no buffer, and those behind it would lie elsewhere.
+        """
         for spec in specs:
+            if not spec.requires_grad:
+                raise ValueError(f"{spec.id} is frozen, so that it would stay whole on every rank")
             tied = self._parameters.get(spec.tied_to or "")
-            self._parameters[spec.id] = nn.Parameter(spec.full, spec.requires_grad) if tied is None else tied
+            self._parameters[spec.id] = nn.Parameter(spec.full) if tied is None else tied
         module = nn.ParameterList(reversed(dict.fromkeys(self._parameters.values())))
         model = TransformerConfig(num_layers=1, hidden_size=1, num_attention_heads=1)
         with buffers_on(self._device):
@@ -72,6 +77,7 @@ class Session:
 
     def accumulate(self, grads: Mapping[str, torch.Tensor]) -> None:
         """A microbatch that is not the last one."""
+        self._begin()
         with self._ddp.no_sync():
             self._backward(grads)
 
@@ -80,16 +86,20 @@ class Session:
         for buffer in self._ddp.buffers:
             for bucket in buffer.buckets:
                 bucket.gradient_scaling_factor = 1.0 if reduction == "sum" else 1.0 / self._size
+        self._begin()
         self._backward(grads)
         self._ddp.finish_grad_sync()
         self._reduced = True
         return {id: self._part(id, self._parameters[id].main_grad) for id in grads}
 
-    def _backward(self, grads: Mapping[str, torch.Tensor]) -> None:
-        """Of a loss in which every trained parameter takes part, which overlapping with the backward needs."""
+    def _begin(self) -> None:
+        """The first microbatch after a reduction finds the gradients zeroed."""
         if self._reduced:
             self._ddp.zero_grad_buffer()
             self._reduced = False
+
+    def _backward(self, grads: Mapping[str, torch.Tensor]) -> None:
+        """Of a loss in which every trained parameter takes part, which overlapping with the backward needs."""
         given = {self._parameters[id]: grad for id, grad in grads.items()}
-        trained = [param for param in dict.fromkeys(self._parameters.values()) if param.requires_grad]
-        torch.autograd.backward([(p * given.get(p, torch.zeros_like(p))).sum() for p in trained])
+        everything = dict.fromkeys(self._parameters.values())
+        torch.autograd.backward([(p * given.get(p, torch.zeros_like(p))).sum() for p in everything])
