@@ -37,14 +37,14 @@ class Session:
         self._device, self._config, self._size = device, config_of(layout), group.size()
         alone = Place(0, 1)
         self._groups = ProcessGroupCollection(dp=group, dp_cp=group, expt_dp=group, tp=alone, pp=alone, ep=alone)
-        self._parameters: dict[str, nn.Parameter] = {}
+        self._parameters: dict[str, Any] = {}  # tied ids share one; Megatron-Core gives each a main_grad
         self._own: dict[nn.Parameter, slice] = {}
         self._reduced = False
 
     def register(self, specs: Sequence[Spec]) -> None:
         """Wrap a module; it lays its parameters out from the last to the first.
 
-        Raises ValueError where a parameter is frozen: it would be in no buffer, and those behind it would lie elsewhere.
+        Raises ValueError for a frozen parameter: it would be in no buffer, and those behind it would lie elsewhere.
         """
         for spec in specs:
             if not spec.requires_grad:
@@ -69,7 +69,8 @@ class Session:
     def gather(self, id: str) -> torch.Tensor:
         """All-gather every bucket, as is done after an optimizer step; the parameter is a view of the buffer."""
         self._ddp.start_param_sync()
-        return self._parameters[id]
+        parameter: nn.Parameter = self._parameters[id]
+        return parameter
 
     def update(self, id: str, shard: torch.Tensor) -> None:
         """Write this rank's part into the buffer, as the distributed optimizer does."""
