@@ -16,6 +16,7 @@ from shardproof.pytest_plugin import Ranks
 from shardproof.ranks import Context
 from tests.adapters.plain import GROUPS
 
+# Gaps between elements: findings/zero_redundancy_gapped_parameter.py
 SHAPES: list[list[int]] = [[], [0], [1], [2], [3], [5, 3], [2, 0, 3], [4, 4], [1, 1, 7], [67]]
 OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.5, "momentum": 0.5}),
