@@ -1,4 +1,4 @@
-"""ZeroRedundancyOptimizer: a parameter with gaps between its elements gets other values on ranks that do not step it."""
+"""ZeroRedundancyOptimizer: a parameter with gaps gets other values on the ranks that do not step it."""
 
 import sys
 import tempfile
