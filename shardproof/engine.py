@@ -5,26 +5,26 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from invariants import LAWS, Evidence, Expected, Judgement, Law, RankStory, Step, Subject, Violation, judge
-from shardproof import oracle, wire
+from invariants import LAWS, Judgement, Law
 from shardproof.backends import BACKEND_OF
 from shardproof.case import Case, LayoutSpec
 from shardproof.case_file import encode
 from shardproof.errors import CouldNotJudge, UsageError
 from shardproof.implementations import resolve
 from shardproof.ranks import Pool, PoolError, RankReport
+from shardproof.running import Run, Running, Verdict
 
 # Two bytes that fresh memory and padding are filled with: NaN or -1 everywhere, and an ordinary number.
 _POISONS = (0xFF, 0x3B)
 # One case in this many runs twice, under both poisons.
 _TWICE_EVERY = 8
+# Seconds that an implementation may take when it is first used: some compile their operations then.
+_FIRST_USE = 180.0
 _ENTRY = "shardproof.rank_side.entry"
 
 
@@ -47,36 +47,6 @@ class Description:
     torch: str
     backend: str
     specs: tuple[LayoutSpec, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds that one case took on the ranks, and to judge."""
-
-    ran: float
-    judged: float
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the laws say of one case."""
-
-    case: Case
-    evidence: Evidence
-    judgements: tuple[Judgement, ...]
-    timing: Timing
-
-    @property
-    def broken(self) -> tuple[Violation, ...]:
-        """Every violation, law by law."""
-        return tuple(violation for judgement in self.judgements for violation in judgement.violations)
-
-    @property
-    def outcome(self) -> Literal["valid", "invalid", "unknown"]:
-        """invalid: a law is broken; unknown: no law could be judged; valid: what was judged holds."""
-        if self.broken:
-            return "invalid"
-        return "valid" if any(judgement.judged for judgement in self.judgements) else "unknown"
 
 
 class Engine:
@@ -143,51 +113,29 @@ class Engine:
 
     def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:
         """Run a case and apply the laws (`only` these, where given). `twice`: under both poisons, None: on a sample."""
-        began = time.perf_counter()
+        running = self.prepare(case, twice=twice, only=only)
+        running.begin()
+        running.wait()
+        return running.verdict()
+
+    def prepare(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Running:
+        """What `judge` does, to be done step by step; the ranks have not heard of it yet."""
         encoded = encode(case)
-        evidence = self._run(case, encoded, _POISONS[0])
         again = _sampled(encoded) if twice is None else twice
-        if again and all(story.ended == "done" for story in evidence.ranks):
-            evidence = replace(evidence, second=self._run(case, encoded, _POISONS[1]))
-        ran = time.perf_counter()
-        chosen = [applying for applying in self._applying if not only or applying[0].slug in only]
-        judgements = tuple(unmet or judge(law, evidence) for law, unmet in chosen)
-        return Verdict(case, evidence, judgements, Timing(ran - began, time.perf_counter() - ran))
+        runs = [self._run(case, encoded, poison) for poison in _POISONS[: 1 + again]]
+        return Running(case, [one for one in self._applying if not only or one[0].slug in only], runs)
 
-    def _run(self, case: Case, encoded: str, poison: int) -> Evidence:
-        members = sorted({rank for group in case.groups for rank in group.ranks})
-        backend, model = BACKEND_OF[self._device], _Model()
-        with self._place_for(case) as folder:
-            payload = {"case": encoded, "target": self._target.target, "folder": str(folder), "poison": poison}
-            reports = self._pool(case).run(
-                f"{_ENTRY}:run_case",
-                payload,
-                ranks=members,
-                deadline=self._deadline,
-                meanwhile=lambda: model.foresee(case, backend),
-            )
-        policy = next((r.value["policy"] for r in reports if _answered(r)), None)
-        if policy is not None:  # it decides what must be accepted, and is known by the ranks only
-            model.expected = oracle.expectations(case, policy, backend)
-        return Evidence(
-            world_size=case.world_size,
-            subjects=model.subjects,
-            ranks=tuple(_story(case, report) for report in reports),
-            expected=model.expected,
-            deadline=self._deadline,
-        )
+    def _run(self, case: Case, encoded: str, poison: int) -> Run:
+        place = self._place_for(case)
+        folder = str(place or self._folder)
+        payload = {"case": encoded, "target": self._target.target, "folder": folder, "poison": poison}
+        return Run(case, payload, self._pool, self._deadline, BACKEND_OF[self._device], place)
 
-    @contextmanager
-    def _place_for(self, case: Case) -> Iterator[Path]:
+    def _place_for(self, case: Case) -> Path | None:
         """A folder of the run's own where the case saves anything: what an earlier run saved must not be loaded."""
         if all(operation.kind != "save" for operation in case.program):
-            yield self._folder
-            return
-        folder = Path(tempfile.mkdtemp(dir=self._folder))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            return None
+        return Path(tempfile.mkdtemp(dir=self._folder))
 
     def _pool(self, case: Case | None) -> Pool:
         """One pool for every case, or one a world size where the default group is needed."""
@@ -234,25 +182,13 @@ class Engine:
 
     def _first_report(self, name: str) -> RankReport:
         """What rank 0 says of the implementation, once all ranks have imported it."""
-        payload, deadline = {"target": self._target.target}, max(60.0, self._deadline)
+        payload, deadline = {"target": self._target.target}, max(_FIRST_USE, self._deadline)
         try:
             return self._pool(None).run(f"{_ENTRY}:describe", payload, ranks=[0], deadline=deadline)[0]
         except PoolError as error:
             if not self._target.install:
                 raise
             raise CouldNotJudge(f"{name} needs what is not here; {self._target.install}\n{error}") from error
-
-
-@dataclass(slots=True)
-class _Model:
-    """What the model says of a case, which there is time for while the ranks run it."""
-
-    subjects: Mapping[str, Subject] = field(default_factory=dict)
-    expected: tuple[Expected, ...] = ()
-
-    def foresee(self, case: Case, backend: str) -> None:
-        """Ask the model, as for an implementation without a policy."""
-        self.subjects, self.expected = oracle.subjects(case), oracle.expectations(case, None, backend)
 
 
 def _unmet(law: Law[Any], description: Description) -> Judgement | None:
@@ -263,40 +199,3 @@ def _unmet(law: Law[Any], description: Description) -> Judgement | None:
 
 def _sampled(encoded: str) -> bool:
     return hashlib.blake2b(encoded.encode(), digest_size=2).digest()[0] % _TWICE_EVERY == 0
-
-
-def _story(case: Case, report: RankReport) -> RankStory:
-    """A rank's report as evidence; where it did not come back, the operation it was lost in.
-
-    A rank whose operation raised has answered: its last step says so.
-    """
-    if _answered(report):
-        return RankStory(report.rank, "done", wire.unpack(report.value["steps"], report.blobs))
-    return RankStory(report.rank, report.ended, _lost(case, report), _detail(report))
-
-
-def _answered(report: RankReport) -> bool:
-    return isinstance(report.value, dict) and "steps" in report.value
-
-
-def _lost(case: Case, report: RankReport) -> tuple[Step, ...]:
-    if report.noted is None or not 0 <= report.noted < len(case.program):
-        return ()
-    operation = case.program[report.noted]
-    ranks = case.group(operation.group).ranks
-    return (
-        Step(
-            index=report.noted,
-            kind=operation.kind,
-            parameters=case.acted_on(operation),
-            rank=ranks.index(report.rank),
-            world_size=len(ranks),
-            outcome="lost",
-            error=report.headline,
-            seconds=report.seconds,
-        ),
-    )
-
-
-def _detail(report: RankReport) -> str:
-    return "\n".join(part.strip() for part in (report.headline, report.stack, report.stderr) if part)

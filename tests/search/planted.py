@@ -8,7 +8,8 @@ from typing import Any
 
 from invariants import Evidence, Judgement, Law, Violation
 from shardproof.case import OPERATIONS, Case
-from shardproof.engine import Description, Timing, Verdict
+from shardproof.engine import Description
+from shardproof.running import Timing, Verdict
 
 Fault = Callable[[Case], bool]
 
@@ -35,6 +36,20 @@ def law(slug: str) -> Law[Any]:
     return Law(slug, "gather", f"{slug} holds.", "It was planted.", (), (), over=lambda _: (), check=lambda _: iter(()))
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    told: Verdict
+
+    def begin(self) -> None:
+        """There are no ranks."""
+
+    def wait(self) -> None:
+        """Nor anything to wait for."""
+
+    def verdict(self) -> Verdict:
+        return self.told
+
+
 @dataclass(slots=True)
 class Planted:
     """`faults` by law. `judged` are the cases it was asked for, `renewed` how often it got fresh ranks.
@@ -51,6 +66,9 @@ class Planted:
 
     def laws(self) -> tuple[Law[Any], ...]:
         return tuple(law(slug) for slug in (*self.faults, *self.unjudged))
+
+    def prepare(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Begun:
+        return Begun(self.judge(case, twice=twice, only=only))
 
     def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:
         self.judged.append(case)
