@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from shardproof.case import Case, Group, LayoutSpec, Operation, Parameter
-from shardproof.engine import Engine, Verdict
+from shardproof.engine import Engine
+from shardproof.running import Verdict
 
 # An implementation, its layout, and which of these laws it cannot be judged by.
 TRAINED: list[tuple[str, str, set[str]]] = [
