@@ -235,7 +235,8 @@ def case(kind: LayoutKind, *parameters: Parameter, dim: int = 0, **more: Any) ->
 
 
 OTHER_SHAPE = (Divergence(1, "shape", "p", (6,)),)
-MEANT_AS = (Operation("register"), Operation("reduce"))
+REDUCED = (Operation("register"), Operation("reduce"))
+STEPPED = (*REDUCED, Operation("step", value=3))
 # What the adapter's policy says, the case, and a word of the reason.
 ANSWERS: dict[str, list[tuple[str, Case, str]]] = {
     "dtensor": [
@@ -244,17 +245,23 @@ ANSWERS: dict[str, list[tuple[str, Case, str]]] = {
         ("accept", case("chunk", Parameter("p", (5,), "int32", frozen=True)), "chunk"),
         ("unspecified", case("chunk", Parameter("p", ())), "no dimension"),
         ("refuse", case("chunk", Parameter("p", (5,), "int32")), "gradients"),
+        ("accept", case("chunk", Parameter("p", (5,), "bfloat16", grad_dtype="float32"), program=REDUCED), "chunk"),
+        (
+            "unspecified",
+            case("chunk", Parameter("p", (5,), "bfloat16", grad_dtype="float32"), program=STEPPED),
+            "autog",
+        ),
         ("unspecified", case("chunk", Parameter("p", (5,)), divergences=OTHER_SHAPE), "compares nothing"),
     ],
     "fsdp1": [
         ("accept", case("flat_padded", Parameter("p", (5, 3))), "padded"),
-        ("accept", case("flat_padded", Parameter("p", (1,)), program=MEANT_AS), "padded"),
+        ("accept", case("flat_padded", Parameter("p", (1,)), program=REDUCED), "padded"),
         ("unspecified", case("flat_padded", Parameter("p", (3,), strides=(2,))), "gaps"),
         ("refuse", case("flat_padded", Parameter("p", ())), "scalar"),
         ("refuse", case("flat_padded", Parameter("p", (5,), "int32", frozen=True)), "flattened"),
         (
             "unspecified",
-            case("flat_padded", Parameter("p", (5,), "bfloat16", grad_dtype="float32"), program=MEANT_AS),
+            case("flat_padded", Parameter("p", (5,), "bfloat16", grad_dtype="float32"), program=REDUCED),
             "autograd",
         ),
         ("unspecified", case("flat_padded", Parameter("p", (5,)), divergences=OTHER_SHAPE), "compares nothing"),
