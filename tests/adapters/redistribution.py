@@ -1,33 +1,38 @@
-"""What runs on a rank: DTensors that are moved between placements and reduced, told as bytes beside what is right."""
+"""What runs on a rank: DTensors that are moved between placements and reduced, told as bytes beside what is right.
+
+Placements are words: R, S0, P, and X0/2 for what is strided along dim 0 and split by 2.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shardproof.ranks import Context
 
 
 def jobs(context: Context, payload: Mapping[str, Any], blobs: tuple[bytearray, ...]) -> tuple[object, list[bytes]]:
-    """Each job's answer on this rank, None where the mesh is without it. `payload["mesh"]` is rows of ranks, or one."""
+    """Each job's answer on this rank, None where it is not in the mesh. `payload["mesh"]` is ranks, or rows of them."""
     import torch
 
     rows = payload["mesh"]
-    if all(context.rank not in (row if isinstance(row, list) else rows) for row in rows):
+    if context.rank not in torch.tensor(rows):
         return None, []
     torch.set_num_threads(1)
     mesh = _flat(context, rows) if isinstance(rows[0], int) else _of_rows(context, rows)
+    if payload.get("flattened"):
+        mesh = mesh._flatten("all")
     return [_done(_JOBS[job["kind"]], mesh, job) for job in payload["jobs"]], []
 
 
 def _flat(context: Context, ranks: list[int]) -> Any:
     from torch.distributed.device_mesh import DeviceMesh
 
-    return DeviceMesh.from_group(context.group(ranks), "cpu", mesh_dim_names=("all",))
+    return DeviceMesh.from_group(context.group(ranks), "cpu")
 
 
 def _of_rows(context: Context, rows: list[list[int]]) -> Any:
-    """A two-dimensional mesh. Rows do not overlap, nor do columns, so that every rank asks in a fitting order."""
     from torch.distributed.device_mesh import DeviceMesh
 
     row = next(row for row in rows if context.rank in row)
@@ -36,77 +41,99 @@ def _of_rows(context: Context, rows: list[list[int]]) -> Any:
     return DeviceMesh.from_group(groups, "cpu", mesh=rows, mesh_dim_names=("data", "tensor"))
 
 
-def _done(call: Any, mesh: Any, job: Mapping[str, Any]) -> Any:
+def _done(call: Callable[..., Any], mesh: Any, job: Mapping[str, Any]) -> Any:
     try:
         return call(mesh, **{name: value for name, value in job.items() if name != "kind"})
     except Exception as error:
         return " ".join([f"{type(error).__name__}:", *str(error).splitlines()[:1]])
 
 
-def _placements(words: Sequence[str]) -> list[Any]:
-    """R, S0, P sum, X0/2 (strided along dim 0, split by 2)."""
+def _placement(word: str) -> Any:
     from torch.distributed.tensor import Partial, Replicate, Shard
     from torch.distributed.tensor.placement_types import _StridedShard
 
-    made: list[Any] = []
-    for word in words:
-        kind, rest = word[0], word[1:]
-        if kind == "X":
-            dim, factor = map(int, rest.split("/"))
-            made.append(_StridedShard(dim, split_factor=factor))
-        else:
-            made.append({"R": Replicate, "S": lambda: Shard(int(rest)), "P": lambda: Partial(rest or "sum")}[kind]())
-    return made
+    if word[0] == "X":
+        dim, factor = map(int, word[1:].split("/"))
+        return _StridedShard(dim, split_factor=factor)
+    return Shard(int(word[1:])) if word[0] == "S" else {"R": Replicate, "P": Partial}[word]()
 
 
 def _whole(shape: Sequence[int], dtype: str, seed: int = 0) -> Any:
-    """Small integers, negative ones among them, no two neighbours alike."""
+    """Small integers, negative ones among them, no two neighbours alike; for bool, of either kind."""
     import torch
 
-    numel = torch.Size(shape).numel()
-    return ((torch.arange(numel) * 7 + 3 * seed) % 23 - 9).to(getattr(torch, dtype)).reshape(shape)
+    numbers = (torch.arange(torch.Size(shape).numel()) * 7 + 3 * seed) % 23 - 9
+    return (numbers > 0 if dtype == "bool" else numbers.to(getattr(torch, dtype))).reshape(shape)
 
 
 def _distributed(mesh: Any, shape: Sequence[int], dtype: str, placed: Sequence[str]) -> tuple[Any, Any]:
     """A DTensor and what it is of; where a mesh dim is partial, ranks along it hold other summands each."""
-    import torch
-    from torch.distributed.tensor import DTensor, Replicate, distribute_tensor
+    from torch.distributed.tensor import DTensor, distribute_tensor
 
-    placements = _placements(placed)
-    partial = [dim for dim, word in enumerate(placed) if word[0] == "P"]
-    if not partial:
-        whole = _whole(shape, dtype)
-        # A scatter of what is strided takes even sizes alone; a cut of what every rank has takes any.
-        source = None if any(word[0] == "X" for word in placed) else 0
-        return distribute_tensor(whole, mesh, placements, src_data_rank=source), whole
-    places = mesh.mesh.shape
-    summands = torch.zeros(*places, *shape, dtype=getattr(torch, dtype))
-    for at in range(mesh.size()):
-        place = torch.unravel_index(torch.tensor(at), places)
-        seed = sum(int(place[dim]) * (1 + dim) for dim in partial)
-        summands[tuple(map(int, place))] = _whole(shape, dtype, seed)
-    own = summands[tuple(mesh.get_coordinate())]
-    others = [Replicate() if dim in partial else placement for dim, placement in enumerate(placements)]
-    local = distribute_tensor(own, mesh, others, src_data_rank=None).to_local()
-    made = DTensor.from_local(local, mesh, placements, run_check=False, shape=torch.Size(shape), stride=own.stride())
-    whole = summands
-    for dim in range(len(places)):
-        whole = whole.sum(0) if dim in partial else whole[0]
-    return made, whole
+    partial = [dim for dim, word in enumerate(placed) if word == "P"]
+
+    def summand(place: Sequence[int]) -> Any:
+        return _whole(shape, dtype, sum((dim + 1) * at for dim, at in zip(partial, place, strict=True)))
+
+    summands = [summand(place) for place in itertools.product(*(range(mesh.size(dim)) for dim in partial))]
+    own = summand([mesh.get_coordinate()[dim] for dim in partial])
+    first = [_placement("R" if word[0] in "PX" else word) for word in placed]
+    if any(word[0] == "X" for word in placed):
+        first = [_placement("R") for _ in placed]  # distribute_tensor cuts strided shards of even sizes alone
+    made = distribute_tensor(own, mesh, first, src_data_rank=None if partial else 0)
+    placements = [_placement(word) for word in placed]
+    if partial:
+        form = {"shape": own.shape, "stride": own.stride()}
+        made = DTensor.from_local(made.to_local(), mesh, placements, run_check=False, **form)
+    return made.redistribute(placements=placements), sum(summands[1:], summands[0])
 
 
 def _redistribute(mesh: Any, shape: Sequence[int], dtype: str, placed: list[str], to: list[str]) -> list[str]:
-    """What is stored after, what is gathered from that, and what is right as a whole."""
+    """What this rank stores after, what is gathered from that, and what is right as a whole."""
     made, whole = _distributed(mesh, shape, dtype, placed)
-    moved = made.redistribute(placements=_placements(to))
+    moved = made.redistribute(placements=[_placement(word) for word in to])
     return [_hex(moved.to_local()), _hex(moved.full_tensor()), _hex(whole)]
+
+
+def _from_local(mesh: Any, shape: Sequence[int], dtype: str, placed: list[str]) -> list[str]:
+    """As above, of chunks that this rank cut itself."""
+    from torch.distributed.tensor import DTensor
+
+    whole = _whole(shape, dtype)
+    local = whole
+    for mesh_dim, word in enumerate(placed):
+        if word != "R":
+            dim, at = int(word[1:]), mesh.get_coordinate()[mesh_dim]
+            length = -(-local.shape[dim] // mesh.size(mesh_dim))
+            start = min(at * length, local.shape[dim])
+            local = local.narrow(dim, start, min(length, local.shape[dim] - start))
+    placements = [_placement(word) for word in placed]
+    form = {"shape": whole.shape, "stride": whole.stride()}
+    made = DTensor.from_local(local.contiguous(), mesh, placements, **form)
+    return [_hex(made.to_local()), _hex(made.full_tensor()), _hex(whole)]
+
+
+def _reduce(
+    mesh: Any, shape: Sequence[int], dtype: str, placed: list[str], name: str, more: Mapping[str, Any]
+) -> list[str]:
+    """What a reduction comes to, and what it does unsharded."""
+    import torch
+
+    made, whole = _distributed(mesh, shape, dtype, placed)
+    function = {"norm": torch.linalg.vector_norm}.get(name) or getattr(torch, name)
+    found, right = function(made, **more), function(whole, **more)
+    return [_hex(found.full_tensor()), _hex(right)]
 
 
 def _hex(tensor: Any) -> str:
     import torch
 
-    raw: bytes = tensor.detach().clone().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-    return raw.hex()
+    shape = list(tensor.shape)
+    return f"{shape} {tensor.detach().clone().reshape(-1).view(torch.uint8).numpy().tobytes().hex()}"
 
 
-_JOBS = {"redistribute": _redistribute}
+_JOBS: Mapping[str, Callable[..., Any]] = {
+    "redistribute": _redistribute,
+    "from_local": _from_local,
+    "reduce": _reduce,
+}
