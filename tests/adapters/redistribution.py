@@ -17,13 +17,19 @@ def jobs(context: Context, payload: Mapping[str, Any], blobs: tuple[bytearray, .
     import torch
 
     rows = payload["mesh"]
+    mesh = _flattened(rows) if payload["flattened"] else None  # every rank of the pool has a part in that
     if context.rank not in torch.tensor(rows):
         return None, []
-    torch.set_num_threads(1)
-    mesh = _flat(context, rows) if isinstance(rows[0], int) else _of_rows(context, rows)
-    if payload.get("flattened"):
-        mesh = mesh._flatten("all")
+    if mesh is None:
+        mesh = _flat(context, rows) if isinstance(rows[0], int) else _of_rows(context, rows)
     return [_done(_JOBS[job["kind"]], mesh, job) for job in payload["jobs"]], []
+
+
+def _flattened(rows: list[list[int]]) -> Any:
+    """A two-dimensional mesh seen as one dim."""
+    from torch.distributed.device_mesh import DeviceMesh
+
+    return DeviceMesh("cpu", rows, mesh_dim_names=("data", "tensor"))._flatten("all")
 
 
 def _flat(context: Context, ranks: list[int]) -> Any:
@@ -120,7 +126,7 @@ def _reduce(
     import torch
 
     made, whole = _distributed(mesh, shape, dtype, placed)
-    function = {"norm": torch.linalg.vector_norm}.get(name) or getattr(torch, name)
+    function = torch.linalg.vector_norm if name == "norm" else getattr(torch, name)
     found, right = function(made, **more), function(whole, **more)
     return [_hex(found.full_tensor()), _hex(right)]
 
