@@ -1,4 +1,4 @@
-"""FSDP2 under tensor parallelism: a checkpoint of 7 rows, loaded on the mesh that it was saved on, lacks the last one."""
+"""FSDP2 under tensor parallelism: a checkpoint of 7 rows, loaded on the mesh that saved it, lacks the last one."""
 
 import sys
 import tempfile
