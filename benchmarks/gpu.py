@@ -22,6 +22,7 @@ from shardproof.world_sizes import parse_world_sizes
 
 _DTYPE, _ITEMSIZE = "bfloat16", 2
 _NUMELS = (512, 32_769, 524_289, 8_388_609, 134_217_729, 268_435_457)
+_SECTIONS = ("prefetch", "overlap", "symmetric", "registration", "replayed")
 _US = 1e6
 _DEADLINE = 300.0
 
@@ -47,7 +48,7 @@ def figures(world_sizes: Sequence[int], device: str, *, quick: bool) -> dict[str
     """Everything, as JSON: seconds a call by variant, and the bandwidth of a copy in bytes a second."""
     rounds, calls, count = (1, 2, 3) if quick else (9, 20, 64)
     numels = (7,) if quick else _NUMELS
-    found: dict[str, Any] = {"device": device, "gathers": [], "prefetch": {}, "registration": {}, "replayed": {}}
+    found: dict[str, Any] = {"device": device, "gathers": [], **{section: {} for section in _SECTIONS}}
     for row in measure(
         world_sizes, numels, device=device, dtype=_DTYPE, itemsize=_ITEMSIZE, rounds=rounds, calls=calls
     ):
@@ -67,6 +68,9 @@ def figures(world_sizes: Sequence[int], device: str, *, quick: bool) -> dict[str
             ranks, several = list(range(world_size)), {"rounds": rounds, "calls": max(1, calls // 10)}
             numel = 7 if quick else 65_537
             found["prefetch"][world_size] = _ask(pool, "prefetches", ranks, count=count, numel=numel, **several)
+            large, rows = (7, 8) if quick else (134_217_729, 8192)
+            found["overlap"][world_size] = _ask(pool, "overlap", ranks, numel=large, rows=rows, **several)
+            found["symmetric"][world_size] = _ask(pool, "symmetric", ranks, numel=large, **several)
             if device == "cuda":
                 found["replayed"][world_size] = _ask(pool, "replayed", ranks, numel=512, rounds=rounds, calls=calls)
             if world_size <= 2:  # at a large world size on one GPU a thousand collectives take a minute
@@ -93,13 +97,16 @@ def table(found: Mapping[str, Any]) -> str:
     """Markdown, in microseconds."""
     gathers = [
         "| world size | padded bytes | shipped | bare | replaced | allocation | copy | shipped / bare "
-        "| replaced / shipped | host: shipped - bare | bytes moved / bandwidth |",
-        "|" + " --- |" * 11,
+        "| replaced / shipped | host: shipped - bare | bytes moved / bandwidth | bus GB/s |",
+        "|" + " --- |" * 12,
         *(_gather_line(row, found["bandwidth"]) for row in found["gathers"]),
     ]
     blocks = ["\n".join(gathers)]
-    for section in ("prefetch", "registration", "replayed"):
+    for section in _SECTIONS:
         for world_size, variants in found[section].items():
+            if isinstance(variants, str):
+                blocks.append(f"{section}, world size {world_size}: not measured, as {variants}")
+                continue
             lines = [f"{section}, world size {world_size} | device | host", "--- | --- | ---"]
             lines += [
                 f"{name} | {seen['device'] * _US:.1f} | {seen['host'] * _US:.1f}" for name, seen in variants.items()
@@ -122,6 +129,8 @@ def _gather_line(row: Mapping[str, Any], bandwidth: float) -> str:
         f"{replaced / shipped:.2f}",
         f"{(host[SHIPPED] - host[BARE]) * _US:.1f}",
         f"{bound * _US:.1f}",
+        # What came in from other ranks: beside it belongs the limit of the link, where each has a GPU.
+        f"{row['padded_bytes'] * (1 - 1 / row['world_size']) / shipped / 1e9:.1f}",
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -80,6 +80,50 @@ def replayed(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) 
     return compared(variants, payload["rounds"], payload["calls"], device), ()
 
 
+def overlap(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
+    """A gather of `numel` elements and a product of two matrices of `rows` rows, one after the other and at once."""
+    group, device = context.group(tuple(payload["ranks"])), torch.device(context.device)
+    session = _session([torch.zeros(payload["numel"], dtype=torch.bfloat16, device=device)], group, device)
+    matrix = torch.zeros(payload["rows"], payload["rows"], dtype=torch.bfloat16, device=device)
+    product = torch.empty_like(matrix)
+
+    def multiply() -> None:
+        torch.mm(matrix, matrix, out=product)
+
+    def one_after_the_other() -> None:
+        session.gather("0")
+        multiply()
+
+    def at_once() -> None:
+        session.prefetch(["0"])
+        multiply()
+        session.wait("0")
+
+    variants = {
+        "gather": Variant(lambda: session.gather("0"), before=lambda: session.invalidate("0")),
+        "product": Variant(multiply),
+        "gather, then product": Variant(one_after_the_other, before=lambda: session.invalidate("0")),
+        "product during prefetch": Variant(at_once, before=lambda: session.invalidate("0")),
+    }
+    return compared(variants, payload["rounds"], payload["calls"], device), ()
+
+
+def symmetric(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
+    """A gather out of the other ranks' memory against one by the backend; why not, where there is no such memory."""
+    group, device = context.group(tuple(payload["ranks"])), torch.device(context.device)
+    full = torch.zeros(payload["numel"], dtype=torch.bfloat16, device=device)
+    try:
+        copying = _session([full], group, device, symmetric_memory=True)
+    except gpu_impl.RefusedError as reason:
+        return str(reason), ()
+    calling = _session([full], group, device)
+    variants = {
+        "symmetric memory": Variant(lambda: copying.gather("0"), before=lambda: copying.invalidate("0")),
+        "collective": Variant(lambda: calling.gather("0"), before=lambda: calling.invalidate("0")),
+    }
+    return compared(variants, payload["rounds"], payload["calls"], device), ()
+
+
 def bandwidth(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) -> Answer:  # noqa: ARG001  # the pool's form
     """Bytes a second that a copy inside the device's memory moves, each byte read and written."""
     source = torch.zeros(payload["nbytes"], dtype=torch.uint8, device=context.device)
@@ -88,8 +132,10 @@ def bandwidth(context: Context, payload: dict[str, Any], blobs: Sequence[bytes])
     return 2 * source.nbytes / timed["copy"]["device"], ()
 
 
-def _session(fulls: Sequence[torch.Tensor], group: dist.ProcessGroup, device: torch.device) -> gpu_impl.Session:
-    session = gpu_impl.Session(group, device)
+def _session(
+    fulls: Sequence[torch.Tensor], group: dist.ProcessGroup, device: torch.device, *, symmetric_memory: bool = False
+) -> gpu_impl.Session:
+    session = gpu_impl.Session(group, device, symmetric_memory=symmetric_memory)
     specs = [Spec(str(i), tuple(full.shape), full.dtype, full) for i, full in enumerate(fulls)]
     session.register(specs)  # type: ignore[arg-type]  # a Spec's full is a tensor, never None
     return session

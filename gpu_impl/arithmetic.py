@@ -93,7 +93,7 @@ def check_shape(shape: Sequence[int]) -> None:
 
 def _elements(full: torch.Tensor, start: int, stop: int) -> torch.Tensor:
     """Elements start to stop of the row-major order, 1-D."""
-    if full.dim() == 0 or start == stop:
+    if full.is_contiguous() or start == stop:
         return full.reshape(-1)[start:stop]
     row = full.numel() // full.shape[0]
     first, last = start // row, ceil_div(stop, row)

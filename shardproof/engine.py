@@ -6,13 +6,13 @@ import hashlib
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from invariants import LAWS, Evidence, Expected, Judgement, Law, RankStory, Step, Subject, Violation, judge
+from invariants import LAWS, Evidence, Judgement, Law, RankStory, Step, Violation, judge
 from shardproof import oracle, wire
 from shardproof.backends import BACKEND_OF
 from shardproof.case import Case
@@ -25,6 +25,8 @@ from shardproof.ranks import Pool, PoolError, RankReport
 _POISONS = (0xFF, 0x3B)
 # One case in this many runs twice, under both poisons.
 _TWICE_EVERY = 8
+# Seconds that an implementation may take when it is first used: some compile their operations then.
+_FIRST_USE = 180.0
 _ENTRY = "shardproof.rank_side.entry"
 
 
@@ -47,7 +49,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds that one case took on the ranks, and to judge."""
+    """Seconds that one case took: to send and to wait for the ranks, and to judge."""
 
     ran: float
     judged: float
@@ -73,6 +75,35 @@ class Verdict:
         if self.broken:
             return "invalid"
         return "valid" if any(judgement.judged for judgement in self.judgements) else "unknown"
+
+
+@dataclass(slots=True)
+class Running:
+    """A case that ranks are at. `wait` until they are done with it; what they saw can be judged at any time after."""
+
+    case: Case
+    _applying: Sequence[tuple[Law[Any], Judgement | None]]
+    _seen: Callable[[], Evidence]
+    _again: Callable[[], Callable[[], Evidence]] | None
+    ran: float = 0.0
+    _evidence: Evidence | None = None
+
+    def wait(self) -> Evidence:
+        """Until the ranks are free for another case."""
+        if self._evidence is None:
+            began = time.perf_counter()
+            evidence = self._seen()
+            if self._again and all(story.ended == "done" for story in evidence.ranks):
+                evidence = replace(evidence, second=self._again()())
+            self._evidence = evidence
+            self.ran += time.perf_counter() - began
+        return self._evidence
+
+    def verdict(self) -> Verdict:
+        """What the laws say of it; waits where nobody has."""
+        evidence, began = self.wait(), time.perf_counter()
+        judgements = tuple(unmet or judge(law, evidence) for law, unmet in self._applying)
+        return Verdict(self.case, evidence, judgements, Timing(self.ran, time.perf_counter() - began))
 
 
 class Engine:
@@ -139,51 +170,50 @@ class Engine:
 
     def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:
         """Run a case and apply the laws (`only` these, where given). `twice`: under both poisons, None: on a sample."""
+        return self.start(case, twice=twice, only=only).verdict()
+
+    def start(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Running:
+        """The first half of `judge`: the ranks are at it on return. The next case may start once it was waited for."""
         began = time.perf_counter()
         encoded = encode(case)
-        evidence = self._run(case, encoded, _POISONS[0])
-        again = _sampled(encoded) if twice is None else twice
-        if again and all(story.ended == "done" for story in evidence.ranks):
-            evidence = replace(evidence, second=self._run(case, encoded, _POISONS[1]))
-        ran = time.perf_counter()
-        chosen = [applying for applying in self._applying if not only or applying[0].slug in only]
-        judgements = tuple(unmet or judge(law, evidence) for law, unmet in chosen)
-        return Verdict(case, evidence, judgements, Timing(ran - began, time.perf_counter() - ran))
+        run = partial(self._started, case, encoded)
+        again = partial(run, _POISONS[1]) if (_sampled(encoded) if twice is None else twice) else None
+        applying = tuple(one for one in self._applying if not only or one[0].slug in only)
+        running = Running(case, applying, run(_POISONS[0]), again)
+        running.ran = time.perf_counter() - began
+        return running
 
-    def _run(self, case: Case, encoded: str, poison: int) -> Evidence:
+    def _started(self, case: Case, encoded: str, poison: int) -> Callable[[], Evidence]:
+        """Have the ranks begin with a case, and ask the model meanwhile; what waits for what they saw."""
         members = sorted({rank for group in case.groups for rank in group.ranks})
-        backend, model = BACKEND_OF[self._device], _Model()
-        with self._place_for(case) as folder:
-            payload = {"case": encoded, "target": self._target.target, "folder": str(folder), "poison": poison}
-            reports = self._pool(case).run(
-                f"{_ENTRY}:run_case",
-                payload,
-                ranks=members,
-                deadline=self._deadline,
-                meanwhile=lambda: model.foresee(case, backend),
-            )
-        policy = next((r.value["policy"] for r in reports if _answered(r)), None)
-        if policy is not None:  # it decides what must be accepted, and is known by the ranks only
-            model.expected = oracle.expectations(case, policy, backend)
-        return Evidence(
-            world_size=case.world_size,
-            subjects=model.subjects,
-            ranks=tuple(_story(case, report) for report in reports),
-            expected=model.expected,
-            deadline=self._deadline,
-        )
+        pool, backend, folder = self._pool(case), BACKEND_OF[self._device], self._place_for(case)
+        payload = {"case": encoded, "target": self._target.target, "folder": str(folder), "poison": poison}
+        pool.start(f"{_ENTRY}:run_case", payload, ranks=members, deadline=self._deadline)
+        subjects, expected = oracle.subjects(case), oracle.expectations(case, None, backend)
 
-    @contextmanager
-    def _place_for(self, case: Case) -> Iterator[Path]:
+        def seen() -> Evidence:
+            try:
+                reports = pool.finish()
+            finally:
+                if folder != self._folder:
+                    shutil.rmtree(folder, ignore_errors=True)
+            # It decides what must be accepted, and is known by the ranks only.
+            policy = next((report.value["policy"] for report in reports if _answered(report)), None)
+            return Evidence(
+                world_size=case.world_size,
+                subjects=subjects,
+                ranks=tuple(_story(case, report) for report in reports),
+                expected=expected if policy is None else oracle.expectations(case, policy, backend),
+                deadline=self._deadline,
+            )
+
+        return seen
+
+    def _place_for(self, case: Case) -> Path:
         """A folder of the run's own where the case saves anything: what an earlier run saved must not be loaded."""
         if all(operation.kind != "save" for operation in case.program):
-            yield self._folder
-            return
-        folder = Path(tempfile.mkdtemp(dir=self._folder))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            return self._folder
+        return Path(tempfile.mkdtemp(dir=self._folder))
 
     def _pool(self, case: Case | None) -> Pool:
         """One pool for every case, or one a world size where the default group is needed."""
@@ -226,25 +256,13 @@ class Engine:
 
     def _first_report(self, name: str) -> RankReport:
         """What rank 0 says of the implementation, once all ranks have imported it."""
-        payload, deadline = {"target": self._target.target}, max(60.0, self._deadline)
+        payload, deadline = {"target": self._target.target}, max(_FIRST_USE, self._deadline)
         try:
             return self._pool(None).run(f"{_ENTRY}:describe", payload, ranks=[0], deadline=deadline)[0]
         except PoolError as error:
             if not self._target.install:
                 raise
             raise CouldNotJudge(f"{name} needs what is not here; {self._target.install}\n{error}") from error
-
-
-@dataclass(slots=True)
-class _Model:
-    """What the model says of a case, which there is time for while the ranks run it."""
-
-    subjects: Mapping[str, Subject] = field(default_factory=dict)
-    expected: tuple[Expected, ...] = ()
-
-    def foresee(self, case: Case, backend: str) -> None:
-        """Ask the model, as for an implementation without a policy."""
-        self.subjects, self.expected = oracle.subjects(case), oracle.expectations(case, None, backend)
 
 
 def _unmet(law: Law[Any], description: Description) -> Judgement | None:

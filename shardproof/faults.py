@@ -17,13 +17,15 @@ from multiprocessing import get_context
 from multiprocessing.util import Finalize
 from statistics import median
 
+from shardproof.ahead import Ahead
 from shardproof.always import AT_ONCE, always
 from shardproof.case import Case
 from shardproof.case_file import encode
+from shardproof.drawing import Enough, draw
 from shardproof.engine import Engine, Verdict
 from shardproof.fault_models.registry import CORRECT, FaultModel
-from shardproof.hunt import Enough, Hunt, Quarry, drive, simplify
 from shardproof.profiles import PROFILES, Budget
+from shardproof.shrinking import Quarry, simplify
 from shardproof.simpler import size
 
 WORLD_SIZES = tuple(range(1, 9))
@@ -155,9 +157,10 @@ def _hunted_here(fault: FaultModel, seeds: Sequence[int]) -> Caught:
 
 
 def _first_catch(engine: Engine, fault: FaultModel, cases: Iterable[Case]) -> tuple[int | None, Verdict | None]:
-    for count, case in enumerate(cases, start=1):
-        verdict = engine.judge(case, twice=None if _COMPARES_RUNS in fault.laws else False, only=fault.laws)
+    ahead = Ahead(engine, fault.laws, twice=None if _COMPARES_RUNS in fault.laws else False)
+    for count, verdict in enumerate(ahead.verdicts(cases), start=1):
         if verdict.broken:
+            ahead.rest()
             return count, verdict
     return None, None
 
@@ -178,14 +181,10 @@ def _drawn(engine: Engine, seed: int, count: int) -> list[Case]:
     """The first `count` different cases of a seed, or all that there are."""
     found: dict[str, Case] = {}
 
-    def first(case: Case) -> tuple[str, Verdict] | None:
+    def take(case: Case) -> None:
         found.setdefault(encode(case), case)
         if len(found) == count:
             raise Enough
-        return None
 
-    def smaller(quarry: Quarry, case: Case) -> Verdict | None:
-        raise AssertionError(f"no case was broken: {quarry}, {case}")
-
-    drive(Hunt(first, smaller, 0.0), engine.description, WORLD_SIZES, POOL_SIZE, seed)
+    draw(take, engine.description, WORLD_SIZES, POOL_SIZE, seed)
     return list(found.values())

@@ -57,7 +57,10 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class PinnedResult:
-    """A known deviation and whether its own case still deviates; None where it was not asked (`--only`, device)."""
+    """A known deviation and whether its own case still deviates.
+
+    None where it was not asked: `--only`, or it is about another device or torch.
+    """
 
     deviation: Deviation
     deviates: bool | None

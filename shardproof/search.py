@@ -1,8 +1,8 @@
 """Looks for the smallest case that breaks each law.
 
 Whole programs go to the ranks, which never draw: with a driver on every rank, the first failure that one rank sees
-would put all later draws out of step. Hunts follow one another until one finds no law that was not known to be broken,
-or the budget is spent.
+would put all later draws out of step. Where a law is broken that was not known to be, drawing pauses until its case is
+as small as it gets, and goes on from there.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 from invariants import Law
+from shardproof.ahead import Ahead, Starter
 from shardproof.always import AT_ONCE, always
 from shardproof.case import Case
 from shardproof.case_file import encode
 from shardproof.deviations import Deviation
+from shardproof.drawing import Enough, draw
 from shardproof.events import (
     CaseJudged,
     Event,
@@ -32,10 +34,10 @@ from shardproof.events import (
 from shardproof.failure import failure_of
 from shardproof.features import required
 from shardproof.finding import Finding, Replays
-from shardproof.hunt import Enough, Hunt, Quarry, drive, simplify
 from shardproof.outcome import LawResult, PinnedResult, RunResult, Timings
 from shardproof.profiles import PROFILES, Budget
 from shardproof.results import Destination
+from shardproof.shrinking import Quarry, simplify
 from shardproof.simpler import size
 from shardproof.tally import Tally
 
@@ -48,7 +50,7 @@ _REPLAYS = 5
 _PATIENCE = 10
 
 
-class Judge(Protocol):
+class Judge(Starter, Protocol):
     """What a search needs of an engine."""
 
     @property
@@ -59,7 +61,7 @@ class Judge(Protocol):
         """The laws that apply."""
 
     def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:
-        """Run one case and judge it."""
+        """Run one case and judge it; never between a `start` and its `wait`."""
 
     def renew(self) -> None:
         """Go on with fresh ranks."""
@@ -101,15 +103,18 @@ class _Run:
     # Digests of the cases drawn so far; for every broken law that is not reported yet, the smallest verdict.
     seen: set[bytes] = field(default_factory=set)
     always: list[Case] = field(init=False)
+    ahead: Ahead = field(init=False)
     pending: dict[str, Verdict] = field(default_factory=dict)
     shrink_cases: int = 0
-    seconds: dict[str, float] = field(default_factory=lambda: {"hunting": 0.0, "shrinking": 0.0, "replaying": 0.0})
+    seconds: dict[str, float] = field(default_factory=lambda: {"shrinking": 0.0, "replaying": 0.0})
     began: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
         laws = [law for law in self.judge.laws() if not self.plan.only or law.slug in self.plan.only]
-        self.tally = Tally(laws, self.plan.deviations, self.plan.device)
+        known = [deviation for deviation in self.plan.deviations if self._applies(deviation)]
+        self.tally = Tally(laws, known, self.plan.device)
         self.always = list(reversed(always(self.judge.description, self.plan.world_sizes)))
+        self.ahead = Ahead(self.judge, self.plan.only)
 
     def run(self) -> RunResult:
         plan = self.plan
@@ -117,11 +122,11 @@ class _Run:
         self._say(RunStarted(self.judge.description, plan.device, plan.world_sizes, plan.seed, plan.budget, slugs))
         pinned = tuple(self._pinned(deviation) for deviation in plan.deviations)
         if plan.cases is None:
-            self._draw()
+            draw(self._drawn, self.judge.description, plan.world_sizes, plan.pool_size, plan.seed)
         else:
             for case in plan.cases:
-                self._judged(case)
-            self._report_pending()
+                self._put(case)
+        self._rest()
         result = self._result(pinned)
         self._say(RunFinished(result))
         return result
@@ -138,44 +143,24 @@ class _Run:
         finally:
             self.seconds[name] += time.perf_counter() - began
 
+    def _applies(self, deviation: Deviation) -> bool:
+        return deviation.applies(self.plan.device, self.judge.description.torch)
+
     def _pinned(self, deviation: Deviation) -> PinnedResult:
-        """Run a known deviation's own case, unless its law or device is not asked for."""
-        if deviation.law not in self.tally.results or deviation.device not in (None, self.plan.device):
+        """Run a known deviation's own case, unless its law is not asked for or it is about something else."""
+        if deviation.law not in self.tally.results or not self._applies(deviation):
             return PinnedResult(deviation, None)
         verdict = self.judge.judge(deviation.case, twice=True, only=self.plan.only)
         deviates = any(deviation.covers(verdict.case, v, self.plan.device) for v in verdict.broken)
         self._say(PinnedJudged(deviation, deviates))
         return PinnedResult(deviation, deviates)
 
-    def _draw(self) -> None:
-        """Hunt after hunt, each with draws of its own."""
-        hunts = 0
-        while self._hunt(self.plan.seed + hunts):
-            hunts += 1
-        self._report_pending()
-
-    def _hunt(self, seed: int) -> bool:
-        """Draw until one more law is broken and make its case smaller. Whether there was one."""
-        plan = self.plan
-        hunt = Hunt(self._first, self._smaller, plan.budget.shrink_seconds)
-        before = self._aside()
-        with self._timed("hunting"):
-            drive(hunt, self.judge.description, plan.world_sizes, plan.pool_size, seed)
-            if hunt.quarry:
-                self._simplify(hunt.quarry)
-                self.seconds["shrinking"] += time.perf_counter() - hunt.quarry.began
-        self.seconds["hunting"] -= self._aside() - before
-        if hunt.quarry:
-            self._report(hunt.quarry)
-            self._report_pending()
-        return hunt.quarry is not None
-
     def _aside(self) -> float:
         """Seconds that went into laws already known to be broken."""
         return self.seconds["shrinking"] + self.seconds["replaying"]
 
     def _report_pending(self) -> None:
-        """Laws that were broken beside the one that was gone after, until there is none: each simplest case is near."""
+        """Make the cases of broken laws smaller, one law at a time; each smaller case may be another law's smallest."""
         while self.pending:
             law = next(slug for slug in self.tally.results if slug in self.pending)
             quarry = Quarry(law, self.pending[law])
@@ -189,7 +174,7 @@ class _Run:
 
     def _enough(self) -> bool:
         spent = time.perf_counter() - self.began - self._aside()
-        if self.tally.cases >= self.plan.budget.examples:
+        if self.ahead.started >= self.plan.budget.examples:
             return True
         # A slow machine gets more time before the run is given up as one that saw too little.
         patience = _PATIENCE if self._missing() else 1
@@ -200,24 +185,20 @@ class _Run:
         needed = required(self.judge.description, self.plan.world_sizes, self.plan.pool_size)
         return sorted(feature for feature in needed if not self.tally.features[feature])
 
-    def _first(self, case: Case) -> tuple[str, Verdict] | None:
-        """A drawn case: the first law that it breaks and that was not reported."""
+    def _drawn(self, case: Case) -> None:
+        """Try a drawn case where it is new, and some of those that are always tried."""
+        new = self._try(case)
+        for _ in range(min(AT_ONCE, len(self.always)) if new else 0):
+            self._try(self.always.pop())
+
+    def _try(self, case: Case) -> bool:
+        """Run a case where it is new. Raises Enough where no more should be run. Whether it was new."""
         if self._enough():
             raise Enough
-        if not self._is_new(case):
-            return None
-        verdict = self._judged(case)
-        hunted = next((law for law in self.tally.results if self.pending.get(law) is verdict), None)
-        if hunted is not None:
-            return hunted, verdict
-        for _ in range(min(AT_ONCE, len(self.always))):
-            if self._enough():
-                raise Enough
-            known = self.always.pop()
-            if self._is_new(known):
-                self._judged(known)
-                self._report_pending()  # there is nothing to draw again: what it shows is as good as found
-        return None
+        new = self._is_new(case)
+        if new:
+            self._put(case)
+        return new
 
     def _is_new(self, case: Case) -> bool:
         """Whether the case was not seen before; it is seen from now on."""
@@ -226,14 +207,24 @@ class _Run:
         self.seen.add(digest)
         return new
 
-    def _judged(self, case: Case) -> Verdict:
-        """Run and count a case, and remember it for the laws that it breaks."""
-        began = time.perf_counter()
-        verdict = self.judge.judge(case, only=self.plan.only)
+    def _put(self, case: Case) -> None:
+        self._count(self.ahead.put(case))
+        if self.pending:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Judge the case that the ranks are at, and report what is broken so far."""
+        self._count(self.ahead.rest())
+        self._report_pending()
+
+    def _count(self, verdict: Verdict | None) -> None:
+        """Count a case, and remember it for the laws that it breaks."""
+        if verdict is None:
+            return
         broken = self.tally.add(verdict)
         self._remember(verdict, broken)
-        self._say(CaseJudged(self.tally.cases, case, verdict.outcome, broken, time.perf_counter() - began))
-        return verdict
+        seconds = verdict.timing.ran + verdict.timing.judged
+        self._say(CaseJudged(self.tally.cases, verdict.case, verdict.outcome, broken, seconds))
 
     def _smaller(self, quarry: Quarry, case: Case) -> Verdict | None:
         verdict = self.judge.judge(case, twice=quarry.twice, only=self.plan.only)
@@ -281,7 +272,7 @@ class _Run:
         unpromised = [slug for slug in plan.only if slug not in tally.results]
         laws += [LawResult(slug, reason=f"{description.name} does not promise it") for slug in unpromised]
         missing = self._missing() if plan.cases is None else ()
-        drawing = self.seconds["hunting"] - tally.running - tally.judging
+        total = time.perf_counter() - self.began
         return RunResult(
             description=description,
             device=plan.device,
@@ -294,12 +285,12 @@ class _Run:
             unknown_cases=tally.unknown,
             shrink_cases=self.shrink_cases,
             timings=Timings(
-                drawing=max(0.0, drawing),
+                drawing=max(0.0, total - self._aside() - tally.running - tally.judging),
                 running=tally.running,
                 judging=tally.judging,
                 shrinking=self.seconds["shrinking"],
                 replaying=self.seconds["replaying"],
-                total=time.perf_counter() - self.began,
+                total=total,
             ),
             findings=tuple(self.findings.values()),
             pinned=pinned,

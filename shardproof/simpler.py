@@ -1,7 +1,7 @@
 """Simpler cases than a given one, each by one step that a person would try.
 
-Hypothesis makes choices smaller and stops where no single choice can be lowered; what it leaves is often one step from
-a simpler case that it has no choice for: another way to gather, the second of two parameters alone.
+They know what a case is, which a shrinker of drawn choices does not: it stops where no single choice can be lowered,
+often one step from a simpler case that it has no choice for, such as another way to gather.
 """
 
 from __future__ import annotations

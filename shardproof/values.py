@@ -29,6 +29,13 @@ _SPECIALS: dict[str, tuple[int, ...]] = {
     "float8_e5m2": (0x7D, 0xFF, 0x80, 0x1, 0xFC),
     "float8_e4m3fn": (0x7F, 0xFF, 0x80, 0x1),
 }
+# SplitMix64's numbers.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIXING = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
+_LAST_SHIFT = np.uint64(31)
 
 
 def moved(seed: int, key: str, shape: tuple[int, ...], dtype: str) -> Bits:
@@ -38,13 +45,14 @@ def moved(seed: int, key: str, shape: tuple[int, ...], dtype: str) -> Bits:
     """
     itemsize = DTYPES[dtype].itemsize
     word, per_element = (itemsize // 2, 2) if dtype.startswith("complex") else (itemsize, 1)
-    words = _scramble(_start(seed, key), prod(shape) * per_element).astype(_WIDTHS[word])
+    start = _start(seed, key)
+    words = _scramble(start, prod(shape) * per_element).astype(_WIDTHS[word])
     if dtype == "bool":
         return words & np.uint8(1)
     specials = _SPECIALS.get({"complex64": "float32", "complex128": "float64"}.get(dtype, dtype), ())
     if specials:
-        places = np.arange(_start(seed, key) % _SPECIAL_EVERY, words.size, _SPECIAL_EVERY)
-        words[places] = np.array(specials, words.dtype)[(places // _SPECIAL_EVERY) % len(specials)]
+        places = words[start % _SPECIAL_EVERY :: _SPECIAL_EVERY]
+        places[...] = np.resize(np.array(specials, words.dtype), places.size)
     return words
 
 
@@ -80,9 +88,11 @@ def _start(seed: int, key: str) -> int:
 
 def _scramble(start: int, count: int) -> npt.NDArray[np.uint64]:
     """`count` well-mixed words: the finaliser of SplitMix64 (Steele, Lea, Flood 2014) over a counter."""
-    golden = np.uint64(0x9E3779B97F4A7C15)
-    x = np.arange(1, count + 1, dtype=np.uint64) * golden + np.uint64(start)  # arrays of integers wrap without a word
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: npt.NDArray[np.uint64] = x ^ (x >> np.uint64(31))
-    return mixed
+    x = np.arange(1, count + 1, dtype=np.uint64)
+    x *= _GOLDEN
+    x += np.uint64(start)  # arrays of integers wrap without a word
+    for shift, factor in _MIXING:
+        x ^= x >> shift
+        x *= factor
+    x ^= x >> _LAST_SHIFT
+    return x

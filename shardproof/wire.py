@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from invariants import Buffer, Call, Claim, Cost, Held, Place, Seen, Step
@@ -14,6 +15,7 @@ _PLAIN = (
     *("outcome", "error", "scalar", "warm", "mutated", "guards", "freed", "available"),
     *("began", "scalars", "counters", "profile", "raised_at"),
 )
+_plain_of = attrgetter(*_PLAIN)
 
 
 def pack(steps: Sequence[Step]) -> tuple[list[Packed], list[bytes]]:
@@ -30,8 +32,7 @@ def unpack(packed: Sequence[Packed], blobs: Sequence[bytes | bytearray]) -> tupl
 def _pack(step: Step, blobs: list[bytes]) -> Packed:
     head = [step.index, step.kind, step.parameters, step.rank, step.world_size, step.seconds]
     packed: Packed = {"head": head}
-    for name in _PLAIN:
-        value = getattr(step, name)
+    for name, value in zip(_PLAIN, _plain_of(step), strict=True):
         if (value and value != "done") or (name == "scalar" and value is not None):
             packed[name] = value
     if step.results:

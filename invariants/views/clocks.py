@@ -33,8 +33,9 @@ def not_begun(step: Step, at: float | None, peers: tuple[Step, ...]) -> tuple[in
 class Said:
     """What the implementation said of a parameter after a step, or what it handed out because it had said so.
 
-    `waiting_for`: ranks that hold elements of the parameter and had not begun this step when it ended. `served`: a
-    result handed out without communication because the parameter was said to be available, with the bits demanded.
+    `waiting_for`: ranks that hold elements of the parameter and had not begun the prefetch that it comes with when this
+    step ended. `served`: a result handed out without communication because the parameter was said to be available, with
+    the bits demanded.
     """
 
     step: Step
@@ -53,6 +54,7 @@ def said(evidence: Evidence) -> Iterator[Said]:
 
 def _said(evidence: Evidence, story: RankStory) -> Iterator[Said]:
     known: dict[str, bool] = {}
+    flights: dict[str, Step] = {}
     for step in story.steps:
         if step.kind in ("gather", "wait") and not step.cost.calls:
             yield from _served(evidence, step, known)
@@ -60,10 +62,25 @@ def _said(evidence: Evidence, story: RankStory) -> Iterator[Said]:
             subject = evidence.subjects.get(id)
             if subject is None:
                 continue
-            # What was available before may stay so: nothing has to move for it.
+            # What was available before may stay so, and what an earlier prefetch started may have arrived.
             fresh = step.kind == "prefetch" and available and not known.get(subject.root, False)
-            yield Said(step, subject, available, _missing(evidence, step, subject) if fresh else ())
+            started = flights.get(subject.root, step)
+            yield Said(step, subject, available, _missing(evidence, started, ended(step), subject) if fresh else ())
         known.update(_heard(evidence, step))
+        _follow(flights, evidence, step)
+
+
+def _follow(flights: dict[str, Step], evidence: Evidence, step: Step) -> None:
+    """Keep the first prefetch that each parameter may still come with, until something else is done with it."""
+    for id in step.parameters if step.kind not in _LEAVES_FLIGHTS else ():
+        root = evidence.subjects[id].root if id in evidence.subjects else id
+        if step.kind == "prefetch":
+            flights.setdefault(root, step)
+        else:
+            flights.pop(root, None)
+
+
+_LEAVES_FLIGHTS = ("layout", "use", "accumulate", "reduce", "norm")
 
 
 def _heard(evidence: Evidence, step: Step) -> dict[str, bool]:
@@ -88,9 +105,9 @@ def _served(evidence: Evidence, step: Step, known: dict[str, bool]) -> Iterator[
             yield Said(step, subject, True, served=(seen, bits))
 
 
-def _missing(evidence: Evidence, step: Step, subject: Subject) -> tuple[int, ...]:
-    layout = subject.layouts.get(step.world_size)
-    late = not_begun(step, ended(step), by_index(evidence)[step.index])
+def _missing(evidence: Evidence, started: Step, at: float | None, subject: Subject) -> tuple[int, ...]:
+    layout = subject.layouts.get(started.world_size)
+    late = not_begun(started, at, by_index(evidence)[started.index])
     return tuple(rank for rank in late if layout is not None and layout.owned(rank))
 
 

@@ -6,6 +6,7 @@
     reason = "a scalar is refused: it has no dimension to chunk"
     link = "https://…"
     device = "cpu"                                     # optional: only there
+    torch = "<2.13"                                    # optional: only with these versions
     [deviation.case]                                   # the pinned case, as in a case file
     version = 1
     groups = [{name = "main", ranks = [0, 1]}]

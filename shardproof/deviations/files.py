@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from invariants import Violation
 from shardproof.case import Case
 from shardproof.case_file import from_json, read_bytes
@@ -15,11 +17,15 @@ from shardproof.deviations.condition import Condition
 from shardproof.json_reading import one_of, record, refuse, sequence, text
 
 _FOLDER = Path(__file__).parent
+_EVERY_TORCH = SpecifierSet()
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One entry: which law, when, in which pinned case, why, and where that is said. `device` None: on every one."""
+    """One entry: which law, when, in which pinned case, why, and where that is said.
+
+    `device` None: on every one. `torch`: with these versions of it.
+    """
 
     law: str
     condition: Condition
@@ -27,6 +33,11 @@ class Deviation:
     reason: str
     link: str
     device: str | None = None
+    torch: SpecifierSet = _EVERY_TORCH
+
+    def applies(self, device: str, torch: str) -> bool:
+        """Whether the entry is about this device and torch."""
+        return self.device in (None, device) and (not self.torch or self.torch.contains(torch, prereleases=True))
 
     def covers(self, case: Case, violation: Violation, device: str) -> bool:
         """Whether this violation is the known one."""
@@ -61,6 +72,13 @@ def _condition(value: Any, where: str) -> Condition:
     return Condition.read(text(most=500)(value, where), where)
 
 
+def _versions(value: Any, where: str) -> SpecifierSet:
+    try:
+        return SpecifierSet(text()(value, where))
+    except InvalidSpecifier as error:
+        raise refuse(where, repr(value), 'versions of torch, such as "<2.13"') from error
+
+
 _FILE = record(
     lambda deviation: deviation,
     required={
@@ -74,7 +92,7 @@ _FILE = record(
                     "reason": text(most=2000),
                     "link": text(),
                 },
-                optional={"device": one_of(("cpu", "cuda"))},
+                optional={"device": one_of(("cpu", "cuda")), "torch": _versions},
             ),
             most=1000,
         )

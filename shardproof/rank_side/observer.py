@@ -40,6 +40,7 @@ _FUNCTIONAL = {
 }
 _FRESH = {"empty", "empty_strided", "new_empty", "new_empty_strided", "empty_like"}
 _COPIES = {"copy_", "clone", "_to_copy", "cat", "stack", "contiguous", "copy", "_foreach_copy_"}
+_NOTHING = Cost()
 _SYNCS = {"_local_scalar_dense", "is_nonzero", "equal", "nonzero"}
 
 
@@ -67,7 +68,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ann
 
     def cost(self) -> Cost:
         """What was seen since the last reset."""
-        return Cost(calls=tuple(self._calls), **self._counts)
+        return Cost(tuple(self._calls), **self._counts) if self._calls or any(self._counts.values()) else _NOTHING
 
     def __torch_dispatch__(
         self,

@@ -325,8 +325,8 @@ def _gradients(state: State, operation: Operation) -> dict[str, Guarded]:
     grads = {}
     for parameter in with_gradient(state.case, operation):
         dtype = grad_dtype(parameter)
-        values = gradient(state.case, parameter, state.index, state.rank_in(group))
-        grads[parameter.id] = guarded(encode(values, dtype), parameter.shape, torch_dtype(dtype), state.device)
+        bits = encode(gradient(state.case, parameter, state.index, state.rank_in(group)), dtype).tobytes()
+        grads[parameter.id] = guarded(bits, parameter.shape, torch_dtype(dtype), state.device)
     return grads
 
 

@@ -106,7 +106,7 @@ def _spec(
 def _cut(setting: Setting, parameter: Parameter, cut: Cut, written_by: int | str) -> tuple[torch.Tensor, Given | None]:
     """The whole parameter as `written_by` left it, and this rank's shard where the implementation has a `shard`."""
     memory = guarded(
-        full_bits(setting.case, parameter, written_by),
+        full_bits(setting.case, parameter, written_by).tobytes(),
         parameter.shape,
         torch_dtype(parameter.dtype),
         setting.device,
@@ -129,11 +129,12 @@ def _own(setting: Setting, parameter: Parameter, cut: Cut, shard: torch.Tensor) 
     shard = shard.detach()
     if not shard.is_contiguous():
         return Given(shard, None)
-    words = np.frombuffer(bytearray(raw_bytes(shard)), np.uint8)
+    contents = raw_bytes(shard)
     if shard.numel() == cut.layout.shard_numel(setting.rank):
         byte = setting.poison & 1 if parameter.dtype == "bool" else setting.poison
-        words[cut.layout.owned(setting.rank) * shard.element_size() :] = byte
-    memory = guarded(words, shard.shape, shard.dtype, setting.device, storage_offset=parameter.storage_offset)
+        owned = cut.layout.owned(setting.rank) * shard.element_size()
+        contents = contents[:owned] + bytes((byte,)) * (len(contents) - owned)
+    memory = guarded(contents, shard.shape, shard.dtype, setting.device, storage_offset=parameter.storage_offset)
     return Given(memory.tensor, memory)
 
 
@@ -142,7 +143,7 @@ def _model_shard(setting: Setting, parameter: Parameter, cut: Cut, bits: Any) ->
     elements = bits.view(np.dtype((np.void, width)))
     shard = partition(elements, cut.layout)[setting.rank]
     dtype = torch_dtype(parameter.dtype)
-    memory = guarded(shard.view(np.uint8), (shard.size,), dtype, setting.device)
+    memory = guarded(shard.tobytes(), (shard.size,), dtype, setting.device)
     return Given(memory.tensor, memory)
 
 

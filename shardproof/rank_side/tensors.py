@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import string_at
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from invariants import Seen
-from shardproof.values import Bits
 
 # Guard bytes on either side: a whole cache line, so that a guarded tensor is as aligned as a fresh one.
-_GUARD = 64
-_GUARD_BYTE = 0x5A
+_GUARD = b"\x5a" * 64
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -65,14 +62,15 @@ def see(tensor: torch.Tensor) -> Seen:
 class Guarded:
     """A tensor inside a larger block of the harness's memory: guard, `storage_offset` elements, tensor, guard.
 
-    `block` is the whole block as bytes. What is not part of the tensor must never change; the tensor's own bytes
-    may be meant to.
+    `block` is the whole block as bytes, and `address` where it lies, if on the CPU. What is not part of the tensor must
+    never change; the tensor's own bytes may be meant to.
     """
 
     tensor: torch.Tensor
     block: torch.Tensor
     inside: slice
     before: bytes
+    address: int | None
 
     def guards_broken(self) -> bool:
         """Whether memory around the tensor changed."""
@@ -96,11 +94,11 @@ class Guarded:
         return now[low:high] != before[low:high], now[:low] != before[:low] or now[high:] != before[high:]
 
     def _now(self) -> bytes:
-        return raw_bytes(self.block)
+        return raw_bytes(self.block) if self.address is None else string_at(self.address, len(self.before))
 
 
 def guarded(
-    bits: Bits,
+    bits: bytes,
     shape: Sequence[int],
     dtype: torch.dtype,
     device: torch.device,
@@ -108,25 +106,24 @@ def guarded(
     strides: Sequence[int] | None = None,
     storage_offset: int = 0,
 ) -> Guarded:
-    """A tensor of these bits (row-major order) with guards around it; `strides` in elements, None for row-major."""
-    shape = tuple(shape)
-    strides = tuple(strides) if strides is not None else row_major(shape)
-    extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
-    low = _GUARD + storage_offset * dtype.itemsize
-    inside = slice(low, low + extent * dtype.itemsize)
-    tail = -inside.stop % dtype.itemsize
-    words = np.full(inside.stop + tail + _GUARD, _GUARD_BYTE, np.uint8)
-    if bits.size and strides == row_major(shape):
-        words[inside] = bits.view(np.uint8)
-    elif bits.size:
-        elements = np.dtype((np.void, dtype.itemsize))
-        steps = [stride * dtype.itemsize for stride in strides]
-        place: npt.NDArray[np.void] = np.ndarray(shape, elements, words.data, low, steps)
-        place[...] = bits.view(elements).reshape(shape)
-    before = words.tobytes()
-    block = torch.from_numpy(words).to(device)
-    tensor = block.view(dtype).as_strided(shape, strides, low // dtype.itemsize)
-    return Guarded(tensor, block, inside, before)
+    """A tensor of these bytes (row-major order) with guards around it; `strides` in elements, None for row-major."""
+    shape, width = tuple(shape), dtype.itemsize
+    plain = row_major(shape)
+    strides = plain if strides is None else tuple(strides)
+    extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if bits else 0
+    low = len(_GUARD) + storage_offset * width
+    inside = slice(low, low + extent * width)
+    after = _GUARD + _GUARD[:1] * (-inside.stop % width)
+    if strides == plain:
+        words = bytearray(b"".join((_GUARD, _GUARD[:1] * (storage_offset * width), bits, after)))
+    else:
+        words = bytearray(_GUARD[:1] * (inside.stop + len(after)))
+        elements = np.dtype((np.void, width))
+        place: npt.NDArray[np.void] = np.ndarray(shape, elements, words, low, [stride * width for stride in strides])
+        place[...] = np.frombuffer(bits, elements).reshape(shape)
+    block = torch.frombuffer(words, dtype=torch.uint8).to(device)
+    tensor = block.view(dtype).as_strided(shape, strides, low // width)
+    return Guarded(tensor, block, inside, bytes(words), block.data_ptr() if block.is_cpu else None)
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:

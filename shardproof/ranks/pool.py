@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from shardproof.errors import UsageError
@@ -17,10 +18,6 @@ from shardproof.ranks.wire import Blob, encode
 DEVICES = ("cpu", "cuda")
 MAX_WORLD_SIZE = 128  # sockets of all ranks travel in one message, which carries 253
 _LOAD_SECONDS = 60.0
-
-
-def _nothing() -> None:
-    """What there is to do while ranks run, where the caller says nothing."""
 
 
 class Pool:
@@ -52,8 +49,10 @@ class Pool:
         self._device, self._preload, self._default_group = device, tuple(preload), default_group
         self._fork = device == "cpu" if fork is None else fork
         self._grace = grace
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._runs = self._generation = 0
+        # A run that was started: it is watched, or could not be run and has its reports.
+        self._under_way: Watch | tuple[RankReport, ...] | None = None
         self._crew: Crew | None = None
         self._closed = False
         self.world_size = _checked(world_size)
@@ -69,58 +68,82 @@ class Pool:
         *,
         ranks: Sequence[int] | None = None,
         deadline: float = 10.0,
-        meanwhile: Callable[[], object] = _nothing,
     ) -> tuple[RankReport, ...]:
         """Run `entry` on `ranks` (default: all) with the same JSON payload and blobs; a report for each, in order.
 
         `entry` is "pkg.mod:function" or "/path/file.py:function", called as function(context, payload, blobs), and
         returns (JSON value, blobs). It is loaded once a rank, before `deadline` seconds start. Whatever the entry
-        does is in the reports. `meanwhile` is called once the ranks have been told. Raises
-        UsageError for ranks that the pool does not have, TypeError or ValueError for a payload that is no JSON,
-        PoolError where ranks cannot be started, CouldNotJudge where this machine cannot.
+        does is in the reports. Raises UsageError for ranks that the pool does not have, TypeError or ValueError for
+        a payload that is no JSON, PoolError where ranks cannot be started, CouldNotJudge where this machine cannot.
+        """
+        with self._lock:
+            self.start(entry, payload, blobs, ranks=ranks, deadline=deadline)
+            return self.finish()
+
+    def start(
+        self,
+        entry: str,
+        payload: object = None,
+        blobs: Sequence[Blob] = (),
+        *,
+        ranks: Sequence[int] | None = None,
+        deadline: float = 10.0,
+    ) -> None:
+        """The first half of `run`: the ranks are told, and are at it on return. `finish` must follow.
+
+        Raises as `run` does, and UsageError where a run that was started has not been finished.
         """
         chosen = self._chosen(ranks)
         if not deadline > 0:  # also where it is no number
             raise UsageError("unusable deadline", observed=str(deadline), expected="seconds above 0")
         with self._lock:
+            self._check_idle()
             self._runs += 1
             body = {"do": "run", "run": self._runs, "entry": entry, "payload": payload, "deadline": deadline}
             buffers = encode(body, blobs)
             crew = self._standing_crew()
-            try:
-                return self._load_and_run(crew, entry, chosen, buffers, deadline, meanwhile)
-            except BaseException:  # an interrupt, most likely: the ranks are somewhere in the middle of it
-                self._dismiss()
-                raise
+            with self._dismissed_on_error():
+                failed = self._load(crew, entry, chosen, deadline)
+                self._under_way = failed or Watch(crew, chosen, buffers, deadline, self._grace)
 
-    def _load_and_run(  # what `run` was given, and the crew
-        self,
-        crew: Crew,
-        entry: str,
-        ranks: tuple[int, ...],
-        buffers: Sequence[memoryview],
-        deadline: float,
-        meanwhile: Callable[[], object],
-    ) -> tuple[RankReport, ...]:
-        if lacking := tuple(rank for rank in ranks if (entry, rank) not in crew.loaded):
-            load, bound = encode({"do": "load", "entry": entry}), max(deadline, _LOAD_SECONDS)
-            loaded = {report.rank: report for report in self._watched(crew, lacking, load, bound, bound)}
-            if crew is not self._crew or any(report.ended != "done" for report in loaded.values()):
-                return tuple(_not_run(rank, loaded.get(rank)) for rank in ranks)
-            crew.loaded.update((entry, rank) for rank in lacking)
-        return self._watched(crew, ranks, buffers, deadline, self._grace, meanwhile)
+    def finish(self) -> tuple[RankReport, ...]:
+        """The second half of `run`: wait for the ranks. Raises UsageError where no run was started."""
+        with self._lock:
+            under_way, self._under_way = self._under_way, None
+            if under_way is None:
+                raise UsageError("no run to finish", expected="one that was started, on ranks that were kept since")
+            if not isinstance(under_way, Watch):
+                return under_way
+            with self._dismissed_on_error():
+                return self._watched(under_way)
 
-    def _watched(  # the same
-        self,
-        crew: Crew,
-        ranks: tuple[int, ...],
-        buffers: Sequence[memoryview],
-        deadline: float,
-        grace: float,
-        meanwhile: Callable[[], object] = _nothing,
-    ) -> tuple[RankReport, ...]:
-        watch = Watch(crew, ranks, deadline, grace)
-        reports = watch.run(buffers, meanwhile)
+    def _check_idle(self) -> None:
+        if self._under_way is not None:
+            raise UsageError("a run is under way", expected="a pool at rest", todo="finish that run first")
+
+    @contextmanager
+    def _dismissed_on_error(self) -> Iterator[None]:
+        """An interrupt, most likely: the ranks are somewhere in the middle of a run."""
+        try:
+            yield
+        except BaseException:
+            self._dismiss()
+            raise
+
+    def _load(self, crew: Crew, entry: str, ranks: tuple[int, ...], deadline: float) -> tuple[RankReport, ...] | None:
+        """Have the entry loaded where it is not yet; what is to be reported of a run where that does not work."""
+        lacking = tuple(rank for rank in ranks if (entry, rank) not in crew.loaded)
+        if not lacking:
+            return None
+        load, bound = encode({"do": "load", "entry": entry}), max(deadline, _LOAD_SECONDS)
+        loaded = {report.rank: report for report in self._watched(Watch(crew, lacking, load, bound, bound))}
+        if crew is not self._crew or any(report.ended != "done" for report in loaded.values()):
+            return tuple(_not_run(rank, loaded.get(rank)) for rank in ranks)
+        crew.loaded.update((entry, rank) for rank in lacking)
+        return None
+
+    def _watched(self, watch: Watch) -> tuple[RankReport, ...]:
+        reports = watch.reports()
         if not watch.clean:
             self._dismiss()
             self._hire()
@@ -138,6 +161,7 @@ class Pool:
     def resize(self, world_size: int) -> None:
         """Have another number of ranks from the next run on, from the same helper."""
         with self._lock:
+            self._check_idle()
             if world_size != self.world_size:
                 self.world_size = _checked(world_size)
                 self._dismiss()
@@ -146,6 +170,7 @@ class Pool:
     def renew(self) -> None:
         """Have new ranks from the next run on, from the same helper."""
         with self._lock:
+            self._check_idle()
             self._dismiss()
             self._hire()
 
@@ -182,6 +207,7 @@ class Pool:
 
     def _dismiss(self) -> None:
         """End the ranks, and the helper too where that does not work."""
+        self._under_way = None
         crew, self._crew = self._crew, None
         if crew is None:
             return
@@ -198,7 +224,7 @@ class Pool:
     def close(self) -> None:
         """End every process and remove every file of the pool; in a fork of its owner, nothing. Twice is as once."""
         with self._lock:
-            self._closed = True
+            self._closed, self._under_way = True, None
             crew, self._crew = self._crew, None
             self._end_nursery()
             if crew is not None and self._nursery.is_ours:

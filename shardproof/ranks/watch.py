@@ -7,7 +7,7 @@ import math
 import select
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from shardproof.ranks import process
@@ -25,8 +25,13 @@ _DUMP_SETTLES = 0.05
 class Watch:
     """One run on some ranks of a crew. `clean` afterwards says whether the crew can be used again."""
 
-    def __init__(self, crew: Crew, ranks: tuple[int, ...], deadline: float, grace: float) -> None:
-        """`deadline` counts from now; once a rank ended badly the others get `grace` more, while they idle."""
+    def __init__(
+        self, crew: Crew, ranks: tuple[int, ...], buffers: Sequence[memoryview], deadline: float, grace: float
+    ) -> None:
+        """Send the encoded run to every rank.
+
+        `deadline` counts from now; once a rank ended badly the others get `grace` more, while they idle.
+        """
         self._crew, self._ranks = crew, ranks
         self._poll = crew.poll(ranks)
         self._patience = Patience(deadline, grace)
@@ -35,26 +40,28 @@ class Watch:
         self._unsent: dict[int, Outgoing] = {}
         self._reports: dict[int, RankReport] = {}
         self.clean = True
-
-    def run(self, buffers: Sequence[memoryview], meanwhile: Callable[[], object]) -> tuple[RankReport, ...]:
-        """Send the encoded run to every rank, do what there is to do meanwhile, and wait for all of them."""
-        for rank in self._ranks:
-            self._crew.files.forget(rank)
+        for rank in ranks:
+            crew.files.forget(rank)
             message = Outgoing(buffers)
             if not self._push(rank, message):
                 self._unsent[rank] = message
-                self._poll.modify(self._crew.sockets[rank], select.POLLIN | select.POLLOUT)
-        meanwhile()
+                self._poll.modify(crew.sockets[rank], select.POLLIN | select.POLLOUT)
+
+    def reports(self) -> tuple[RankReport, ...]:
+        """Wait for every rank; how each ended, in order."""
         try:
+            self._attend_all(0.0)  # whoever answered in time has, however late this is asked
             while self._unfinished and (self._patience.left > 0 or self._goes_on()):
-                wait = min(max(self._patience.left, 0.0), _LONGEST_WAIT)
-                for descriptor, event in self._poll.poll(math.ceil(wait * 1000)):
-                    self._attend(descriptor, event)
+                self._attend_all(min(max(self._patience.left, 0.0), _LONGEST_WAIT))
             if self._unfinished:
                 self._give_up()
         except PoolError as gone:
             self._lose(str(gone))
         return tuple(self._reports[rank] for rank in self._ranks)
+
+    def _attend_all(self, seconds: float) -> None:
+        for descriptor, event in self._poll.poll(math.ceil(seconds * 1000)):
+            self._attend(descriptor, event)
 
     def _push(self, rank: int, message: Outgoing) -> bool:
         """Send what the rank's socket takes; whether there is nothing left to send."""

@@ -21,7 +21,10 @@ def test_it_measures_prints_and_keeps_everything(tmp_path: Path) -> None:
         "allocate and gather each",
     }
     assert set(found["registration"]["2"]) == {"one exchange", "one collective each"}
+    assert set(found["overlap"]["2"]) == {"gather", "product", "gather, then product", "product during prefetch"}
+    assert "symmetric memory" in found["symmetric"]["2"]  # why there is none: the CPU has none
     assert found["bandwidth"] > 0
     (text,) = said
     assert text.count("| 1 | 14 | ") == 1
     assert "prefetch, world size 2 | device | host" in text
+    assert "symmetric, world size 2: not measured, as " in text

@@ -49,7 +49,7 @@ def test_memory_that_was_given_back_is_not_read() -> None:
 @pytest.mark.parametrize("strides", [None, (1, 2), (7, 2)])
 def test_a_guarded_tensor_holds_its_bits(strides: tuple[int, ...] | None) -> None:
     bits = np.arange(4, dtype=np.uint32)
-    held = guarded(bits, (2, 2), torch.float32, torch.device("cpu"), strides=strides, storage_offset=1)
+    held = guarded(bits.tobytes(), (2, 2), torch.float32, torch.device("cpu"), strides=strides, storage_offset=1)
     assert raw_bytes(held.tensor) == bits.tobytes()
     assert held.changes() == (False, False)
     held.tensor[0, 0] = 9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from importlib.util import find_spec
 
 import pytest
@@ -13,7 +14,13 @@ from shardproof.implementations import KNOWN
 from shardproof.ranks import Pool
 
 NEEDS = {"fsdp2": "torch", "deepcompile_z3": "deepspeed"}
-PINNED = [(name, known) for name in NEEDS for known in known_deviations(name) if known.device == "cuda"]
+TORCH = version("torch")
+PINNED = [
+    (name, known)
+    for name in NEEDS
+    for known in known_deviations(name)
+    if known.applies("cuda", TORCH) and not known.applies("cpu", TORCH)
+]
 
 
 @pytest.fixture(scope="module", params=NEEDS)

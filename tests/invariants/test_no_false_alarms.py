@@ -143,6 +143,11 @@ RIGHT: dict[str, Break] = {
     "is always done when prefetch returns": both(
         change(PREFETCH, None, available={"a": True, "b": True}), change(PREFETCH, 0, seconds=1.0)
     ),
+    "has what it was asked for before when it is asked again": both(
+        change(WAIT, None, kind="prefetch", results={}, available={"a": True, "b": True}),
+        change(WAIT, 1, began=9.0),
+        until(WAIT),
+    ),
     "gathers everything at registration and keeps it": both(
         change(REGISTER, None, available={"a": True, "b": True}),
         change(PREFETCH, None, available={"a": True, "b": True}, cost=Cost()),

@@ -85,6 +85,45 @@ def test_ranks_are_replaced_after_a_bad_end_and_only_then(pool: Pool, how: str) 
     assert before[0]["helper"] == after[0]["helper"]
 
 
+def test_a_run_in_two_halves_is_the_same_run(pool: Pool) -> None:
+    pool.start(entry_name(whereabouts), (0, 2), ranks=(0, 2), deadline=30)
+    halves = [report.value for report in pool.finish()]
+    assert halves == values(pool, whereabouts, (0, 2), ranks=(0, 2))
+
+
+def test_ranks_that_answered_in_time_are_heard_however_late_they_are_asked(pool: Pool) -> None:
+    values(pool, whereabouts, (0, 1, 2))
+    pool.start(entry_name(whereabouts), (0, 1, 2), deadline=0.5)
+    time.sleep(1)
+    assert [report.ended for report in pool.finish()] == ["done"] * 3
+
+
+# What is asked of a pool while a run is under way.
+BUSY: dict[str, Callable[[Pool], object]] = {
+    "run": lambda pool: pool.run(entry_name(whereabouts), (0, 1, 2)),
+    "start": lambda pool: pool.start(entry_name(whereabouts), (0, 1, 2)),
+    "renew": lambda pool: pool.renew(),
+    "resize": lambda pool: pool.resize(2),
+}
+
+
+@pytest.mark.parametrize("name", BUSY)
+def test_one_run_at_a_time(pool: Pool, name: str) -> None:
+    pool.start(entry_name(whereabouts), (0, 1, 2), deadline=30)
+    with pytest.raises(UsageError, match="a run is under way"):
+        BUSY[name](pool)
+    assert [report.ended for report in pool.finish()] == ["done"] * 3
+    with pytest.raises(UsageError, match="no run to finish"):
+        pool.finish()
+
+
+def test_a_pool_closes_in_the_middle_of_a_run() -> None:
+    with Pool(2) as pool:
+        pool.start(entry_name(end_helper), deadline=30)
+    with pytest.raises(UsageError, match="no run to finish"):
+        pool.finish()
+
+
 def open_files(pool: Pool) -> list[int]:
     helper = values(pool, whereabouts, (0, 1, 2))[0]["helper"]
     return [len(os.listdir(f"/proc/{pid}/fd")) for pid in ("self", helper)]

@@ -35,6 +35,17 @@ def law(slug: str) -> Law[Any]:
     return Law(slug, "gather", f"{slug} holds.", "It was planted.", (), (), over=lambda _: (), check=lambda _: iter(()))
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    told: Verdict
+
+    def wait(self) -> object:
+        return None
+
+    def verdict(self) -> Verdict:
+        return self.told
+
+
 @dataclass(slots=True)
 class Planted:
     """`faults` by law. `judged` are the cases it was asked for, `renewed` how often it got fresh ranks.
@@ -51,6 +62,9 @@ class Planted:
 
     def laws(self) -> tuple[Law[Any], ...]:
         return tuple(law(slug) for slug in (*self.faults, *self.unjudged))
+
+    def start(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Begun:
+        return Begun(self.judge(case, twice=twice, only=only))
 
     def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:
         self.judged.append(case)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from invariants import Violation
 from shardproof.case import Case, Divergence, Group, LayoutSpec, Operation, Parameter
@@ -133,6 +134,22 @@ def test_covers(known: Deviation, violation: Violation, device: str, covered: bo
     assert excused_by((known,), CASE, violation, device) == (known if covered else None)
 
 
+# An entry, a device, a torch, and whether the entry is about them.
+APPLIES: list[tuple[Deviation, str, str, bool]] = [
+    (entry(), "cpu", "2.13.0+cpu", True),
+    (entry(device="cuda"), "cpu", "2.13.0", False),
+    (entry(torch=SpecifierSet("<2.13")), "cpu", "2.11.0+cu130", True),
+    (entry(torch=SpecifierSet("<2.13")), "cpu", "2.13.0+cpu", False),
+    (entry(torch=SpecifierSet(">=2.13")), "cpu", "2.14.0.dev20260101+cpu", True),
+    (entry(torch=SpecifierSet("<2.13"), device="cuda"), "cpu", "2.11.0", False),
+]
+
+
+@pytest.mark.parametrize(("known", "device", "torch", "applies"), APPLIES, ids=range(len(APPLIES)))
+def test_applies(known: Deviation, device: str, torch: str, applies: bool) -> None:
+    assert known.applies(device, torch) is applies
+
+
 FILE = """
 [[deviation]]
 law = "round-trip"
@@ -168,6 +185,7 @@ BROKEN_FILES: list[tuple[str, str, str, str]] = [
     ("ndim ==", "ndims ==", ".deviation[0].condition", "did you mean ndim?"),
     ('"ndim == 0 and world_size > 1"', "1", ".deviation[0].condition", "a text"),
     ('"cpu"', '"tpu"', ".deviation[0].device", '"cuda"'),
+    ('device = "cpu"', 'torch = "2.13 and older"', ".deviation[0].torch", 'such as "<2.13"'),
     ("shape = []", "shape = [-1]", ".deviation[0].case.parameters[0].shape[0]", "observed -1"),
     ("version = 1", "version = 2", ".deviation[0].case.version", "observed 2"),
 ]

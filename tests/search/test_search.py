@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from shardproof.case import Case, Group, Operation, Parameter
 from shardproof.deviations import Condition, Deviation
@@ -71,7 +73,7 @@ def test_a_known_broken_law_is_not_made_smaller_again() -> None:
     assert not any(isinstance(event, Shrinking) for event in after)
 
 
-def test_the_budget_counts_drawn_cases_over_all_hunts() -> None:
+def test_the_budget_counts_drawn_cases_over_all_findings() -> None:
     result = search(Planted({"a": WIDE, "b": GATHERS, "c": TWO}), Plan(budget=BUDGET))
     assert result.cases == BUDGET.examples
     assert result.shrink_cases > 0
@@ -229,6 +231,16 @@ def test_known_deviations(known: tuple[Deviation, ...], fault: Fault, law: str, 
     result = search(Planted({"a": fault, "b": NEVER}), Plan(budget=ENOUGH, deviations=known))
     assert outcomes(result)["a"] == law
     assert result.outcome == run
+
+
+def test_a_deviation_of_another_torch_is_left_alone() -> None:
+    known = replace(deviation(), torch=SpecifierSet("<2.13"))
+    newer, older = (
+        search(Planted({"a": WIDE}, describe(torch=torch)), Plan(budget=ENOUGH, deviations=(known,)))
+        for torch in ("2.13.0+cpu", "2.11.0")
+    )
+    assert ([pinned.deviates for pinned in newer.pinned], newer.outcome) == ([None], "broken")
+    assert ([pinned.deviates for pinned in older.pinned], older.outcome) == ([True], "held")
 
 
 def test_a_known_deviation_does_not_hide_another_fault_of_its_law() -> None:

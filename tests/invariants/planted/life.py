@@ -44,6 +44,18 @@ def _early(rank: int, id: str) -> Break:
     )
 
 
+def _again(first: float) -> Break:
+    """The wait becomes a second prefetch, after which rank 0 says that all is there; rank 1 has begun the first one at
+    that time or not, and not the second.
+    """
+    return both(
+        change(WAIT, None, kind="prefetch", results={}, available={"a": True, "b": True}),
+        change(WAIT, 1, available={"a": False, "b": False}, began=11.0),
+        change(PREFETCH, 1, began=first),
+        until(WAIT),
+    )
+
+
 def _second_prefetch(recv: int, *, late: bool) -> Break:
     """The wait becomes a second prefetch, which receives into storage `recv`; rank 1 begins the first late, or not."""
     into = Call("all_gather", (Buffer(3, "float32", True, 10),), (Buffer(6, "float32", True, recv, 4),))
@@ -94,6 +106,7 @@ PLANTED: Plants = {
     "valid-means-complete": (
         Plant("at launch", _early(0, "a"), "available after a prefetch that rank 1 had not begun", 0, "a", PREFETCH),
         Plant("on the other rank", _early(1, "b"), "that rank 0 had not begun", 1, "b", PREFETCH),
+        Plant("at a second launch", _again(10.0), "that rank 1 had not begun", 0, "a", WAIT),
         Plant("after invalidate", change(INVALIDATE, 1, available=_STALE), "available right after invalidate", 1, "a"),
         Plant(
             "served stale",
