@@ -119,6 +119,18 @@ def _from_local(mesh: Any, shape: Sequence[int], dtype: str, placed: list[str]) 
     return [_hex(made.to_local()), _hex(made.full_tensor()), _hex(whole)]
 
 
+def _under_tensor_parallelism(mesh: Any, shape: Sequence[int], dtype: str, dim: int) -> list[str]:
+    """As above, of rows that FSDP2 cut of a slice along `dim`."""
+    import torch
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    whole, module = _whole(shape, dtype), torch.nn.Module()
+    module.weight = torch.nn.Parameter(distribute_tensor(whole, mesh["tensor"], [Shard(dim)]))
+    fully_shard(module, mesh=mesh["data"])
+    return [_hex(module.weight.to_local()), _hex(module.weight.full_tensor()), _hex(whole)]
+
+
 def _reduce(
     mesh: Any, shape: Sequence[int], dtype: str, placed: list[str], name: str, more: Mapping[str, Any]
 ) -> list[str]:
@@ -141,5 +153,6 @@ def _hex(tensor: Any) -> str:
 _JOBS: Mapping[str, Callable[..., Any]] = {
     "redistribute": _redistribute,
     "from_local": _from_local,
+    "under_tensor_parallelism": _under_tensor_parallelism,
     "reduce": _reduce,
 }

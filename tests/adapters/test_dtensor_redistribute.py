@@ -119,6 +119,18 @@ def test_from_local_of_uneven_pieces(five_ranks: Ranks, mesh: Mesh) -> None:
         check(mesh, job, answers, job["placed"])
 
 
+def test_fsdp2_under_tensor_parallelism(five_ranks: Ranks) -> None:
+    """Rows are cut of what the tensor ranks have, whose last one must have some (fsdp2_tensor_parallel_empty.py)."""
+    rows = [((size, 2), 0) for size in range(1, 10)]
+    columns = [((size, 5), 1) for size in (1, 2, 3, 5)]
+    jobs = [
+        {"kind": "under_tensor_parallelism", "shape": shape, "dtype": "float32", "dim": dim}
+        for shape, dim in (*rows, *columns)
+    ]
+    for job, answers in zip(jobs, run(five_ranks, SQUARE, jobs), strict=True):
+        check(SQUARE, job, answers, ("X0/2", "S0") if job["dim"] == 0 else ("S0", "S1"))
+
+
 # Reductions that an empty shard must not take part in, and those that DTensor does not do where a shard is empty
 # (findings/dtensor_amin_empty_shard.py and its neighbours).
 NEUTRAL: list[tuple[str, dict[str, Any]]] = [("sum", {}), ("mean", {}), ("prod", {}), ("norm", {"ord": 1})]
@@ -166,7 +178,7 @@ def test_truths_over_a_line(five_ranks: Ranks) -> None:
 
 
 def test_reductions_over_two_mesh_dims(five_ranks: Ranks) -> None:
-    placed = list(itertools.product(STORED, STORED))
+    placed = [("S0", "S0"), ("S0", "S1"), ("S1", "R"), ("R", "S1")]
     some = reductions(NEUTRAL, [(1, 3), (5, 4)], placed)
     sums = reductions([("sum", {}), ("mean", {})], [(3, 2)], [["P", "S0"], ["S1", "P"], ["P", "P"]])
     full = reductions(FULL, [(4, 7)], placed)
