@@ -9,49 +9,56 @@ from typing import TYPE_CHECKING, Protocol
 from shardproof.case import Case
 
 if TYPE_CHECKING:
-    from shardproof.engine import Verdict
+    from shardproof.running import Verdict
 
 
-class Started(Protocol):
-    """A case that ranks are at."""
+class Prepared(Protocol):
+    """A case that the ranks have not heard of yet."""
 
-    def wait(self) -> object:
+    def begin(self) -> None:
+        """Have the ranks begin with it."""
+
+    def wait(self) -> None:
         """Until the ranks are free for another case."""
 
     def verdict(self) -> Verdict:
         """What the laws say of it."""
 
 
-class Starter(Protocol):
+class Runner(Protocol):
     """What runs cases, one at a time."""
 
-    def start(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Started:
-        """Have the ranks begin with a case."""
+    def prepare(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Prepared:
+        """A case, ready to be run."""
 
 
 @dataclass(slots=True)
 class Ahead:
     """Runs case after case, each with these `twice` and `only`. Nothing else may use the ranks until `rest`."""
 
-    engine: Starter
+    engine: Runner
     only: Sequence[str] = ()
     twice: bool | None = None
     started: int = 0
-    _running: Started | None = field(default=None, init=False)
+    _running: Prepared | None = field(default=None, init=False)
 
     def put(self, case: Case) -> Verdict | None:
         """Have the ranks begin with a case; the verdict of the one put before it."""
-        before = self._running
+        running, before = self.engine.prepare(case, twice=self.twice, only=self.only), self._running
         if before is not None:
             before.wait()
-        self._running = self.engine.start(case, twice=self.twice, only=self.only)
+        running.begin()
+        self._running = running
         self.started += 1
         return before.verdict() if before is not None else None
 
     def rest(self) -> Verdict | None:
         """The verdict of the last case that was put, where it has not been told; the ranks are free after it."""
         last, self._running = self._running, None
-        return last.verdict() if last is not None else None
+        if last is None:
+            return None
+        last.wait()
+        return last.verdict()
 
     def verdicts(self, cases: Iterable[Case]) -> Iterator[Verdict]:
         """The verdicts of all of these, in order."""

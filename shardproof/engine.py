@@ -5,21 +5,19 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from invariants import LAWS, Evidence, Judgement, Law, RankStory, Step, Violation, judge
-from shardproof import oracle, wire
+from invariants import LAWS, Judgement, Law
 from shardproof.backends import BACKEND_OF
 from shardproof.case import Case
 from shardproof.case_file import encode
 from shardproof.errors import CouldNotJudge, UsageError
 from shardproof.implementations import resolve
 from shardproof.ranks import Pool, PoolError, RankReport
+from shardproof.running import Run, Running, Verdict
 
 # Two bytes that fresh memory and padding are filled with: NaN or -1 everywhere, and an ordinary number.
 _POISONS = (0xFF, 0x3B)
@@ -45,65 +43,6 @@ class Description:
     doc: str
     torch: str
     backend: str
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds that one case took: to send and to wait for the ranks, and to judge."""
-
-    ran: float
-    judged: float
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the laws say of one case."""
-
-    case: Case
-    evidence: Evidence
-    judgements: tuple[Judgement, ...]
-    timing: Timing
-
-    @property
-    def broken(self) -> tuple[Violation, ...]:
-        """Every violation, law by law."""
-        return tuple(violation for judgement in self.judgements for violation in judgement.violations)
-
-    @property
-    def outcome(self) -> Literal["valid", "invalid", "unknown"]:
-        """invalid: a law is broken; unknown: no law could be judged; valid: what was judged holds."""
-        if self.broken:
-            return "invalid"
-        return "valid" if any(judgement.judged for judgement in self.judgements) else "unknown"
-
-
-@dataclass(slots=True)
-class Running:
-    """A case that ranks are at. `wait` until they are done with it; what they saw can be judged at any time after."""
-
-    case: Case
-    _applying: Sequence[tuple[Law[Any], Judgement | None]]
-    _seen: Callable[[], Evidence]
-    _again: Callable[[], Callable[[], Evidence]] | None
-    ran: float = 0.0
-    _evidence: Evidence | None = None
-
-    def wait(self) -> Evidence:
-        """Until the ranks are free for another case."""
-        if self._evidence is None:
-            began = time.perf_counter()
-            evidence = self._seen()
-            if self._again and all(story.ended == "done" for story in evidence.ranks):
-                evidence = replace(evidence, second=self._again()())
-            self._evidence = evidence
-            self.ran += time.perf_counter() - began
-        return self._evidence
-
-    def verdict(self) -> Verdict:
-        """What the laws say of it; waits where nobody has."""
-        evidence, began = self.wait(), time.perf_counter()
-        judgements = tuple(unmet or judge(law, evidence) for law, unmet in self._applying)
-        return Verdict(self.case, evidence, judgements, Timing(self.ran, time.perf_counter() - began))
 
 
 class Engine:
@@ -170,49 +109,28 @@ class Engine:
 
     def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:
         """Run a case and apply the laws (`only` these, where given). `twice`: under both poisons, None: on a sample."""
-        return self.start(case, twice=twice, only=only).verdict()
+        running = self.prepare(case, twice=twice, only=only)
+        running.begin()
+        running.wait()
+        return running.verdict()
 
-    def start(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Running:
-        """The first half of `judge`: the ranks are at it on return. The next case may start once it was waited for."""
-        began = time.perf_counter()
+    def prepare(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Running:
+        """What `judge` does, to be done step by step; the ranks have not heard of it yet."""
         encoded = encode(case)
-        run = partial(self._started, case, encoded)
-        again = partial(run, _POISONS[1]) if (_sampled(encoded) if twice is None else twice) else None
-        applying = tuple(one for one in self._applying if not only or one[0].slug in only)
-        running = Running(case, applying, run(_POISONS[0]), again)
-        running.ran = time.perf_counter() - began
-        return running
+        again = _sampled(encoded) if twice is None else twice
+        runs = [self._run(case, encoded, poison) for poison in _POISONS[: 1 + again]]
+        return Running(case, [one for one in self._applying if not only or one[0].slug in only], runs)
 
-    def _started(self, case: Case, encoded: str, poison: int) -> Callable[[], Evidence]:
-        """Have the ranks begin with a case, and ask the model meanwhile; what waits for what they saw."""
-        members = sorted({rank for group in case.groups for rank in group.ranks})
-        pool, backend, folder = self._pool(case), BACKEND_OF[self._device], self._place_for(case)
-        payload = {"case": encoded, "target": self._target.target, "folder": str(folder), "poison": poison}
-        pool.start(f"{_ENTRY}:run_case", payload, ranks=members, deadline=self._deadline)
-        subjects, expected = oracle.subjects(case), oracle.expectations(case, None, backend)
+    def _run(self, case: Case, encoded: str, poison: int) -> Run:
+        place = self._place_for(case)
+        folder = str(place or self._folder)
+        payload = {"case": encoded, "target": self._target.target, "folder": folder, "poison": poison}
+        return Run(case, payload, self._pool, self._deadline, BACKEND_OF[self._device], place)
 
-        def seen() -> Evidence:
-            try:
-                reports = pool.finish()
-            finally:
-                if folder != self._folder:
-                    shutil.rmtree(folder, ignore_errors=True)
-            # It decides what must be accepted, and is known by the ranks only.
-            policy = next((report.value["policy"] for report in reports if _answered(report)), None)
-            return Evidence(
-                world_size=case.world_size,
-                subjects=subjects,
-                ranks=tuple(_story(case, report) for report in reports),
-                expected=expected if policy is None else oracle.expectations(case, policy, backend),
-                deadline=self._deadline,
-            )
-
-        return seen
-
-    def _place_for(self, case: Case) -> Path:
+    def _place_for(self, case: Case) -> Path | None:
         """A folder of the run's own where the case saves anything: what an earlier run saved must not be loaded."""
         if all(operation.kind != "save" for operation in case.program):
-            return self._folder
+            return None
         return Path(tempfile.mkdtemp(dir=self._folder))
 
     def _pool(self, case: Case | None) -> Pool:
@@ -273,40 +191,3 @@ def _unmet(law: Law[Any], description: Description) -> Judgement | None:
 
 def _sampled(encoded: str) -> bool:
     return hashlib.blake2b(encoded.encode(), digest_size=2).digest()[0] % _TWICE_EVERY == 0
-
-
-def _story(case: Case, report: RankReport) -> RankStory:
-    """A rank's report as evidence; where it did not come back, the operation it was lost in.
-
-    A rank whose operation raised has answered: its last step says so.
-    """
-    if _answered(report):
-        return RankStory(report.rank, "done", wire.unpack(report.value["steps"], report.blobs))
-    return RankStory(report.rank, report.ended, _lost(case, report), _detail(report))
-
-
-def _answered(report: RankReport) -> bool:
-    return isinstance(report.value, dict) and "steps" in report.value
-
-
-def _lost(case: Case, report: RankReport) -> tuple[Step, ...]:
-    if report.noted is None or not 0 <= report.noted < len(case.program):
-        return ()
-    operation = case.program[report.noted]
-    ranks = case.group(operation.group).ranks
-    return (
-        Step(
-            index=report.noted,
-            kind=operation.kind,
-            parameters=case.acted_on(operation),
-            rank=ranks.index(report.rank),
-            world_size=len(ranks),
-            outcome="lost",
-            error=report.headline,
-            seconds=report.seconds,
-        ),
-    )
-
-
-def _detail(report: RankReport) -> str:
-    return "\n".join(part.strip() for part in (report.headline, report.stack, report.stderr) if part)

@@ -22,9 +22,10 @@ from shardproof.always import AT_ONCE, always
 from shardproof.case import Case
 from shardproof.case_file import encode
 from shardproof.drawing import Enough, draw
-from shardproof.engine import Engine, Verdict
+from shardproof.engine import Engine
 from shardproof.fault_models.registry import CORRECT, FaultModel
 from shardproof.profiles import PROFILES, Budget
+from shardproof.running import Verdict
 from shardproof.shrinking import Quarry, simplify
 from shardproof.simpler import size
 

@@ -9,7 +9,7 @@ from shardproof.case import Case
 from shardproof.failure import Failure, failure_of
 
 if TYPE_CHECKING:
-    from shardproof.engine import Verdict
+    from shardproof.running import Verdict
     from shardproof.search import Judge
 
 

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 from invariants import Law
-from shardproof.ahead import Ahead, Starter
+from shardproof.ahead import Ahead, Runner
 from shardproof.always import AT_ONCE, always
 from shardproof.case import Case
 from shardproof.case_file import encode
@@ -42,7 +42,8 @@ from shardproof.simpler import size
 from shardproof.tally import Tally
 
 if TYPE_CHECKING:
-    from shardproof.engine import Description, Verdict
+    from shardproof.engine import Description
+    from shardproof.running import Verdict
 
 # A smallest case that does not show its law on fresh ranks is tried so often in all.
 _REPLAYS = 5
@@ -50,7 +51,7 @@ _REPLAYS = 5
 _PATIENCE = 10
 
 
-class Judge(Starter, Protocol):
+class Judge(Runner, Protocol):
     """What a search needs of an engine."""
 
     @property
@@ -61,7 +62,7 @@ class Judge(Starter, Protocol):
         """The laws that apply."""
 
     def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:
-        """Run one case and judge it; never between a `start` and its `wait`."""
+        """Run one case and judge it; never between another's `begin` and `wait`."""
 
     def renew(self) -> None:
         """Go on with fresh ranks."""

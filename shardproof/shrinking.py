@@ -12,7 +12,7 @@ from shardproof.case_file import encode
 from shardproof.simpler import simpler, size
 
 if TYPE_CHECKING:
-    from shardproof.engine import Verdict
+    from shardproof.running import Verdict
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from shardproof.features import features
 from shardproof.outcome import LawResult
 
 if TYPE_CHECKING:
-    from shardproof.engine import Verdict
+    from shardproof.running import Verdict
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from shardproof.failure import Failure
 from shardproof.failure_text import describe
 
 if TYPE_CHECKING:
-    from shardproof.engine import Verdict
+    from shardproof.running import Verdict
 
 
 def print_replay(verdict: Verdict, failures: Sequence[Failure], law: str | None) -> None:

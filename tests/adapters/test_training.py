@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from shardproof.case import Case, Group, LayoutSpec, Operation, Parameter
-from shardproof.engine import Engine, Verdict
+from shardproof.engine import Engine
+from shardproof.running import Verdict
 
 NEITHER = {"scalars-untouched", "counters-reset"}
 # An implementation, its layout, which of these laws it cannot be judged by, and which parameters it cannot train with:

@@ -8,7 +8,8 @@ from typing import Any
 
 from invariants import Evidence, Judgement, Law, Violation
 from shardproof.case import OPERATIONS, Case
-from shardproof.engine import Description, Timing, Verdict
+from shardproof.engine import Description
+from shardproof.running import Timing, Verdict
 
 Fault = Callable[[Case], bool]
 
@@ -39,8 +40,11 @@ def law(slug: str) -> Law[Any]:
 class Begun:
     told: Verdict
 
-    def wait(self) -> object:
-        return None
+    def begin(self) -> None:
+        """There are no ranks."""
+
+    def wait(self) -> None:
+        """Nor anything to wait for."""
 
     def verdict(self) -> Verdict:
         return self.told
@@ -63,7 +67,7 @@ class Planted:
     def laws(self) -> tuple[Law[Any], ...]:
         return tuple(law(slug) for slug in (*self.faults, *self.unjudged))
 
-    def start(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Begun:
+    def prepare(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Begun:
         return Begun(self.judge(case, twice=twice, only=only))
 
     def judge(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Verdict:

@@ -14,14 +14,16 @@ CASES = [Case((Group("main", (0,)),), (Parameter("p", (n,)),), (Operation("regis
 
 @dataclass
 class Step:
-    """A started case that writes down what is done with it; its verdict is its name."""
+    """A case that writes down what is done with it; its verdict is its name."""
 
     name: str
     log: list[str]
 
-    def wait(self) -> object:
+    def begin(self) -> None:
+        self.log.append(f"begin {self.name}")
+
+    def wait(self) -> None:
         self.log.append(f"wait {self.name}")
-        return None
 
     def verdict(self) -> Any:
         self.log.append(f"judge {self.name}")
@@ -33,10 +35,10 @@ class Logging:
     log: list[str] = field(default_factory=list)
     asked: set[Any] = field(default_factory=set)
 
-    def start(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Step:
+    def prepare(self, case: Case, *, twice: bool | None = None, only: Sequence[str] = ()) -> Step:
         self.asked.add((twice, only))
         name = str(case.parameters[0].numel)
-        self.log.append(f"start {name}")
+        self.log.append(f"prepare {name}")
         return Step(name, self.log)
 
 
@@ -44,8 +46,10 @@ def test_a_case_is_judged_while_the_next_one_runs() -> None:
     engine = Logging()
     assert list(Ahead(engine).verdicts(CASES)) == ["1", "2", "3"]
     assert engine.log == [
-        *("start 1", "wait 1", "start 2", "judge 1"),
-        *("wait 2", "start 3", "judge 2", "judge 3"),
+        *("prepare 1", "begin 1"),
+        *("prepare 2", "wait 1", "begin 2", "judge 1"),
+        *("prepare 3", "wait 2", "begin 3", "judge 2"),
+        *("wait 3", "judge 3"),
     ]
 
 
