@@ -8,7 +8,7 @@ two prefetches under way, an empty parameter beside others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
@@ -95,7 +95,9 @@ def always(description: Description, world_sizes: Collection[int]) -> tuple[Case
     """
     size = min((size for size in world_sizes if size > 1), default=min(world_sizes))
     layout, main = simplest_layout(description, size), Group("main", tuple(range(size)))
-    others = _other_layouts(description.layouts, size, max(description.alignments))
+    others: Iterable[LayoutSpec] = description.specs[1:]
+    if not description.specs:
+        others = _other_layouts(description.layouts, size, max(description.alignments))
     otherwise = (Case((main,), _ROWS, program("layout; gather; save; load; gather"), other) for other in others)
     shown = [*otherwise, *_shown(description, main, layout, world_sizes)]
     refused = list(_refusals((main,), layout)) if size > 1 and "register" in description.offers else []

@@ -12,7 +12,7 @@ from typing import Any
 
 from invariants import LAWS, Judgement, Law
 from shardproof.backends import BACKEND_OF
-from shardproof.case import Case
+from shardproof.case import Case, LayoutSpec
 from shardproof.case_file import encode
 from shardproof.errors import CouldNotJudge, UsageError
 from shardproof.implementations import resolve
@@ -30,7 +30,10 @@ _ENTRY = "shardproof.rank_side.entry"
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is under test: how it was named, what it offers and promises, which layouts and alignments it has."""
+    """What is under test: how it was named, what it offers and promises, which layouts and alignments it has.
+
+    `specs`, where there are any, are the only layouts that it may be asked for.
+    """
 
     name: str
     target: str
@@ -43,6 +46,7 @@ class Description:
     doc: str
     torch: str
     backend: str
+    specs: tuple[LayoutSpec, ...] = ()
 
 
 class Engine:
@@ -170,6 +174,10 @@ class Engine:
         said: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in report.value.items()
         }
+        try:
+            said["specs"] = tuple(LayoutSpec(**spec) for spec in said["specs"])
+        except TypeError as error:
+            raise UsageError("these specs are no layouts", where=f"--impl {name}", observed=str(error)) from error
         return Description(name=name, target=self._target.target, backend=BACKEND_OF[self._device], **said)
 
     def _first_report(self, name: str) -> RankReport:

@@ -101,7 +101,7 @@ class Draws:
 
     def _drawn(self, engine: Engine, seed: int) -> Iterator[Case]:
         said = engine.description
-        key = (said.form, said.offers, said.layouts, said.alignments), seed
+        key = (said.form, said.offers, said.layouts, said.alignments, said.specs), seed
         kept = self.kept.setdefault(key, [])
         for at in range(self.budget.examples):
             if at == len(kept):
@@ -174,7 +174,7 @@ def _smallest(engine: Engine, fault: FaultModel, found: Verdict, seconds: float)
         verdict = engine.judge(case, twice=quarry.twice, only=fault.laws)
         return verdict if verdict.broken else None
 
-    simplify(quarry, WORLD_SIZES, engine.description.layouts, smaller, seconds)
+    simplify(quarry, WORLD_SIZES, engine.description, smaller, seconds)
     return quarry.smallest
 
 

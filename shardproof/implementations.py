@@ -83,6 +83,12 @@ KNOWN: Mapping[str, Target] = MappingProxyType(
             "DeepCompile's native ZeRO-3 operations, flat and padded, on CUDA only",
             install="pip install 'shardproof[deepspeed]', with nvcc and nccl.h",
         ),
+        "megatron_core": Target(
+            "shardproof.adapters.megatron_core",
+            (_RANK_SIDE, "shardproof.adapters.megatron_core"),
+            "megatron.core.distributed with a distributed optimizer, in buckets",
+            install="pip install 'shardproof[megatron]'",
+        ),
         "list_all_gather": Target(
             "shardproof.adapters.list_all_gather",
             (_RANK_SIDE,),

@@ -13,6 +13,7 @@ Plain attributes, all optional:
     promises             slugs of promise laws that apply
     layouts              layout kinds it implements, default ("flat_padded",)
     alignments           shard alignments it implements, default (1,)
+    specs                the only layouts it implements, mappings such as {"kind": "bucket", "bucket_alignment": 128}
     policy(case)         "accept", "refuse" or "unspecified", or (that, reason, link)
     needs_default_group  True where it must run in the default process group (a pool per world size)
 """

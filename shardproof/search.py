@@ -170,8 +170,8 @@ class _Run:
             self._report(quarry)
 
     def _simplify(self, quarry: Quarry) -> None:
-        layouts = self.judge.description.layouts
-        simplify(quarry, self.plan.world_sizes, layouts, self._smaller, self.plan.budget.shrink_seconds)
+        description = self.judge.description
+        simplify(quarry, self.plan.world_sizes, description, self._smaller, self.plan.budget.shrink_seconds)
 
     def _enough(self) -> bool:
         spent = time.perf_counter() - self.began - self._aside()

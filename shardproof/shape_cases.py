@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardproof.case import Case, Group, LayoutSpec, Operation, Parameter
-from shardproof.layouts import least_dims
+from shardproof.layouts import fits, least_dims
 from shardproof.model_shapes import ModelParameter, ShapeSet, reduced
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def shape_cases(shapes: ShapeSet, description: Description, world_sizes: Sequenc
             fitting = [p for p in shapes.parameters if len(p.shape) >= least_dims(spec)]
             if "layout" in offers:
                 yield _case(fitting, spec, world_size, ("layout",), small=False)
-            yield _case(fitting, _small(spec), world_size, [kind for kind in _MOVES if kind in offers], small=True)
+            small = spec if description.specs else _small(spec)
+            yield _case(fitting, small, world_size, [kind for kind in _MOVES if kind in offers], small=True)
 
 
 def _small(spec: LayoutSpec) -> LayoutSpec:
@@ -55,6 +56,9 @@ def _layouts(description: Description, world_size: int) -> Iterator[LayoutSpec]:
 
     Buckets are Megatron-Core's defaults; half of the ranks hold a replica, or are tensor ranks, where there are halves.
     """
+    if description.specs:
+        yield from (spec for spec in description.specs if fits(spec, world_size))
+        return
     alignments = sorted({min(description.alignments), max(description.alignments)})
     half = world_size // 2 if world_size % 2 == 0 else world_size
     specs = [

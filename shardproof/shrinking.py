@@ -12,6 +12,7 @@ from shardproof.case_file import encode
 from shardproof.simpler import simpler, size
 
 if TYPE_CHECKING:
+    from shardproof.engine import Description
     from shardproof.running import Verdict
 
 
@@ -54,7 +55,7 @@ class Quarry:
 def simplify(
     quarry: Quarry,
     world_sizes: Collection[int],
-    layouts: Collection[str],
+    description: Description,
     judge: Callable[[Quarry, Case], Verdict | None],
     seconds: float,
 ) -> None:
@@ -66,7 +67,7 @@ def simplify(
     left = True
     while left:
         left = False
-        for case in simpler(quarry.smallest.case, world_sizes, layouts):
+        for case in simpler(quarry.smallest.case, world_sizes, description.layouts, description.specs):
             if time.perf_counter() - quarry.began > seconds:
                 return
             if quarry.still_broken(case, judge):

@@ -50,10 +50,15 @@ def _layout_oddity(spec: LayoutSpec) -> int:
     return rounding + cut + (spec.kind != "flat_padded")
 
 
-def simpler(case: Case, world_sizes: Collection[int], layouts: Collection[str] = KINDS) -> Iterator[Case]:
-    """Valid cases that are simpler by one step, the largest steps first, with layouts of these kinds only."""
+def simpler(
+    case: Case, world_sizes: Collection[int], layouts: Collection[str] = KINDS, specs: Collection[LayoutSpec] = ()
+) -> Iterator[Case]:
+    """Valid cases that are simpler by one step, the largest steps first.
+
+    With layouts of these kinds only and, where `specs` has any, with no others than those.
+    """
     for candidate in _steps(case, world_sizes):
-        if candidate.layout.kind not in layouts:
+        if candidate.layout.kind not in layouts or (specs and candidate.layout not in specs):
             continue
         if size(candidate) < size(case) and _valid(candidate):
             yield candidate

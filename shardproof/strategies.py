@@ -115,7 +115,9 @@ def _placements(world_size: int, pool_size: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _layouts(description: Description, world_size: int) -> tuple[tuple[LayoutSpec, ...], ...]:
-    """Tables of layouts, one for those that cut a parameter once and one for each other kind."""
+    """Tables of layouts, one for those that cut a parameter once and one for each other kind, or just what is named."""
+    if description.specs:
+        return (tuple(spec for spec in description.specs if fits(spec, world_size)),)
     alignments = sorted(description.alignments)
     once: list[LayoutSpec] = []
     if "flat_padded" in description.layouts:

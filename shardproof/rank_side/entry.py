@@ -35,6 +35,7 @@ def describe(context: Context, payload: dict[str, Any], blobs: Sequence[bytes]) 
         "promises": sorted(loaded.attribute("promises", ())),
         "layouts": list(loaded.attribute("layouts", ("flat_padded",))),
         "alignments": list(loaded.attribute("alignments", (1,))),
+        "specs": [dict(spec) for spec in loaded.attribute("specs", ())],
         "needs_default_group": bool(loaded.attribute("needs_default_group", False)),
         "doc": (loaded.object.__doc__ or "").strip().partition("\n")[0],
         "torch": torch.__version__,

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("findings.md", "findings-deepspeed.md")
 SCRIPTS = sorted(path.stem for path in (ROOT / "findings").glob("*.py"))
 # First words of scripts that torch on a CPU does not suffice for.
-ELSEWHERE = ("cuda_", "deepspeed_")
+ELSEWHERE = ("cuda_", "deepspeed_", "megatron_")
 
 # One process imports torch, and every script is run by a fork of it: importing costs more than most scripts.
 forks = multiprocessing.get_context("forkserver")

@@ -49,6 +49,7 @@ def test_known_names() -> None:
         "fsdp1",
         "fsdp1_orig_params",
         "list_all_gather",
+        "megatron_core",
     }
     for name, target in KNOWN.items():
         assert resolve(name) is target
@@ -88,7 +89,7 @@ def test_known_targets_exist(name: str) -> None:
 
 
 # What has to be installed for each of those that need it.
-NEEDS = {"deepspeed_zero3": "deepspeed", "deepcompile_z3": "deepspeed"}
+NEEDS = {"deepspeed_zero3": "deepspeed", "deepcompile_z3": "deepspeed", "megatron_core": "megatron"}
 
 
 def test_the_needy_are_all_there() -> None:

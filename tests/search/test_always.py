@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shardproof.always import AT_ONCE, always
-from shardproof.case import Case
+from shardproof.case import Case, LayoutSpec
 from shardproof.case_rules import check
 from shardproof.engine import Description
 from shardproof.layouts import KINDS
@@ -45,6 +45,12 @@ def test_each_can_be_run_and_must_be_refused(kind: str, world_sizes: tuple[int, 
 )
 def test_none_where_no_rank_can_differ(changes: dict[str, Any], world_sizes: tuple[int, ...]) -> None:
     assert refused(describe(**changes), world_sizes) == []
+
+
+def test_layouts_that_are_named_are_the_only_ones() -> None:
+    only = tuple(LayoutSpec("bucket", bucket_numel=numel, bucket_alignment=8) for numel in (None, 1))
+    found = always(describe(layouts=("bucket",), specs=only), (1, 2))
+    assert {case.layout for case in found} == set(only)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from reference import DTYPES
+from shardproof.case import LayoutSpec
 from shardproof.case_rules import check
 from shardproof.features import features
 from shardproof.layouts import KINDS
@@ -36,6 +37,15 @@ def test_remainders_are_kept(world_size: int, padded: bool) -> None:
     """Where a true shape needs padding, so does the small one."""
     asked, moved = shape_cases(shape_set("gpt2"), describe(), (world_size,))
     assert [("padding" in features(case)) for case in (asked, moved)] == [padded, padded]
+
+
+def test_layouts_that_are_named_are_the_only_ones() -> None:
+    only = (LayoutSpec("bucket", bucket_alignment=8), LayoutSpec("grouped", group_size=2))
+    description = describe(layouts=KINDS, specs=only)
+    found = list(shape_cases(shape_set("gpt2"), description, (2, 3)))
+    assert [(case.world_size, case.layout) for case in found] == [
+        (size, spec) for size, specs in ((2, only), (3, only[:1])) for spec in specs for _ in ("asked", "moved")
+    ]
 
 
 def test_two_functions_are_asked_for_what_they_offer() -> None:

@@ -144,6 +144,14 @@ def test_layouts_of_kinds_that_are_not_there_are_not_tried() -> None:
     assert {layout.kind for layout in found} == {"bucket"}
 
 
+def test_layouts_that_are_not_named_are_not_tried() -> None:
+    """Where an implementation names its only layouts, a case keeps to them while it gets smaller."""
+    only = tuple(LayoutSpec("bucket", bucket_numel=numel, bucket_alignment=8) for numel in (None, 1))
+    start = case("register", Parameter("p", (3,)), layout=only[1])
+    found = {candidate.layout for candidate in simpler(start, range(1, 9), ("bucket",), only)}
+    assert found == set(only)
+
+
 def test_the_simplest_has_none() -> None:
     assert list(simpler(case("register", Parameter("p0", (1,))), range(1, 9))) == []
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from reference import DTYPES
 from shardproof.backends import CARRIES
-from shardproof.case import Case
+from shardproof.case import Case, LayoutSpec
 from shardproof.case_file import encode
 from shardproof.case_rules import check
 from shardproof.engine import Description
@@ -62,6 +62,13 @@ def test_every_feature_of_a_layout_is_there_within_150(kind: str) -> None:
     description = describe(layouts=(kind,), alignments=(1, 2, 3, 8))
     counts = Counter(name for case in drawn(description, 150) for name in features(case))
     assert min(counts[name] for name in required(description, EIGHT, 8)) >= 5
+
+
+def test_layouts_that_are_named_are_the_only_ones_drawn() -> None:
+    only = (LayoutSpec("bucket", bucket_alignment=8), LayoutSpec("grouped", group_size=2))
+    found = drawn(describe(layouts=("bucket", "grouped"), specs=only), 100)
+    assert {case.layout for case in found} == set(only)
+    assert {case.world_size % 2 for case in found if case.layout == only[1]} == {0}
 
 
 def test_shares(many: list[Case]) -> None:
