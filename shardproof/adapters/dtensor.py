@@ -17,43 +17,17 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Shard, distribute_tensor
 
+from shardproof.adapters.dtensor_layout import layout
+from shardproof.adapters.dtensor_policy import policy
 from shardproof.adapters.sharded import load, local_of, read, save, term
 
 if TYPE_CHECKING:
-    from shardproof.case import Case
     from shardproof.protocol import Spec
+
+__all__ = ["Session", "layout", "layouts", "policy", "promises"]
 
 layouts = ("chunk",)
 promises = ()
-
-_DTENSOR = "https://docs.pytorch.org/docs/stable/distributed.tensor.html"
-_AUTOGRAD = "https://docs.pytorch.org/docs/stable/notes/autograd.html"
-
-
-def layout(shape: Sequence[int], rank: int, world_size: int, *, dim: int = 0) -> dict[str, Any]:
-    """As the placement itself says which part of the dim a rank has."""
-    outer, inner = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
-    size, offset = Shard.local_shard_size_and_offset(shape[dim], world_size, rank)
-    largest, _ = Shard.local_shard_size_and_offset(shape[dim], world_size, 0)
-    length, stride = size * inner, shape[dim] * inner
-    return {
-        "shard_numel": outer * length,
-        "padded_numel": world_size * outer * largest * inner,
-        "runs": [(0, offset * inner, length, stride, outer)] if outer * length else [],
-    }
-
-
-def policy(case: Case) -> tuple[str, str, str]:
-    """accept, refuse or unspecified; why; and where torch says so."""
-    if case.divergences:
-        return "unspecified", "distribute_tensor takes rank 0's values and compares nothing", _DTENSOR
-    for p in case.parameters:
-        known: torch.dtype = getattr(torch, p.dtype)
-        if not p.shape:
-            return "unspecified", f"{p.id} has no dimension to shard", _DTENSOR
-        if not p.frozen and not (known.is_floating_point or known.is_complex):
-            return "refuse", f"{p.id} is {p.dtype}; only floating point and complex numbers have gradients", _AUTOGRAD
-    return "accept", "a dimension that does not divide evenly is cut as torch.chunk cuts it", _DTENSOR
 
 
 class Session:

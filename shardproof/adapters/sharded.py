@@ -1,7 +1,7 @@
 """What the adapters of torch's own sharding share: the protocol's model, local memory, and checkpoints.
 
-`torch.distributed.checkpoint` has no adapter of its own: every save and load of DTensor and FSDP2, at any two world
-sizes, is one of it.
+`torch.distributed.checkpoint` has no adapter of its own: every save and load of DTensor, FSDP2 and FSDP1
+(fsdp1_state.py), at any two world sizes, is one of it.
 """
 
 from __future__ import annotations

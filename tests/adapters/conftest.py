@@ -10,13 +10,14 @@ from shardproof.pytest_plugin import Ranks
 from shardproof.ranks import Pool
 
 POOL_SIZE = 5
+ADAPTERS = ("fsdp2", "dtensor", "fsdp1", "list_all_gather")
 
 
 @pytest.fixture(scope="session")
 def five_ranks() -> Iterator[Ranks]:
     pool = Pool(
         POOL_SIZE,
-        preload=("pytest", "shardproof.adapters.fsdp2", "shardproof.adapters.list_all_gather", "torch._dynamo"),
+        preload=("pytest", *(f"shardproof.adapters.{name}" for name in ADAPTERS), "torch._dynamo"),
     )
     ranks = Ranks(pool)
     yield ranks

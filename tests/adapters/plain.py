@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from math import prod
 
 ITEMSIZE = {
@@ -47,6 +48,13 @@ def chunk_elements(shape: tuple[int, ...], dim: int, world_size: int, rank: int)
     ]
 
 
-def pick(raw: bytes, itemsize: int, elements: list[int]) -> bytes:
-    """Those elements' bytes."""
-    return b"".join(raw[element * itemsize : (element + 1) * itemsize] for element in elements)
+def flat_elements(shape: tuple[int, ...], world_size: int, rank: int) -> list[int | None]:
+    """The row-major indices of the rank's equal part of the flat parameter, None where it is padding."""
+    numel = prod(shape)
+    length = -(-numel // world_size)
+    return [at if at < numel else None for at in range(rank * length, (rank + 1) * length)]
+
+
+def pick(raw: bytes, itemsize: int, elements: Sequence[int | None]) -> bytes:
+    """Those elements' bytes, and zeros where there is none."""
+    return b"".join(bytes(itemsize) if at is None else raw[at * itemsize : (at + 1) * itemsize] for at in elements)

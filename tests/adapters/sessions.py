@@ -1,4 +1,4 @@
-"""What runs on a rank: operations of an FSDP2 session, one after another, told back as plain values."""
+"""What runs on a rank: operations of an adapter's session, one after another, told back as plain values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from shardproof.case_file import decode_trusted
+from shardproof.implementations import resolve
+from shardproof.rank_side.sessions import load
 from shardproof.ranks import Context
 
 
@@ -14,15 +16,13 @@ def program(context: Context, payload: Mapping[str, Any], blobs: tuple[bytearray
     """What each operation of `payload` returned: bytes of tensors as hex, shapes, numbers, or an error (the last)."""
     import torch
 
-    from shardproof.adapters import fsdp2
-
     if context.rank not in payload["ranks"]:
         return None, []
     told: list[object] = []
-    layout = {"kind": "chunk", "dim": payload.get("dim", 0)}
-    rank = payload["ranks"].index(context.rank)
-    state = SimpleNamespace(context=context, layout=layout, rank=rank, blobs=blobs, kept={})
-    state.session = fsdp2.Session(context.group(payload["ranks"]), torch.device("cpu"), layout)
+    layout, rank = payload["layout"], payload["ranks"].index(context.rank)
+    opened = _implementation(payload["implementation"]).Session
+    state = SimpleNamespace(context=context, layout=layout, rank=rank, blobs=blobs, opened=opened)
+    state.session = opened(context.group(payload["ranks"]), torch.device("cpu"), layout)
     for kind, *arguments in payload["program"]:
         try:
             told.append(_OPERATIONS[kind](state, *arguments))
@@ -32,18 +32,20 @@ def program(context: Context, payload: Mapping[str, Any], blobs: tuple[bytearray
     return told, []
 
 
-def policies(context: Context, payload: list[str], blobs: tuple[bytearray, ...]) -> tuple[object, list[bytes]]:
-    """The policy's answer to each case."""
-    from shardproof.adapters.fsdp2 import policy
-
-    return [policy(decode_trusted(text)) for text in payload], []
+def policies(context: Context, payload: list[Any], blobs: tuple[bytearray, ...]) -> tuple[object, list[bytes]]:
+    """The implementation's name and cases: its policy's answer to each case."""
+    policy = _implementation(payload[0]).policy
+    return [policy(decode_trusted(text)) for text in payload[1]], []
 
 
 def layouts(context: Context, payload: list[Any], blobs: tuple[bytearray, ...]) -> tuple[object, list[bytes]]:
-    """FSDP2's own layout of each (shape, rank, world size, dim)."""
-    from shardproof.adapters.fsdp2 import layout
+    """The implementation's name and (shape, rank, world size, options): its own layout of each."""
+    layout = _implementation(payload[0]).layout
+    return [layout(shape, rank, world_size, **more) for shape, rank, world_size, more in payload[1]], []
 
-    return [layout(shape, rank, world_size, dim=dim) for shape, rank, world_size, dim in payload], []
+
+def _implementation(name: str) -> Any:
+    return load(resolve(name).target).object
 
 
 def _register(state: Any, specs: list[dict[str, Any]]) -> None:
@@ -108,18 +110,20 @@ def _reduce(state: Any, grads: dict[str, list[Any]], reduction: str) -> dict[str
     before = {id: grad.tolist() for id, grad in given.items()}
     reduced = state.session.reduce(given, reduction)
     assert {id: grad.tolist() for id, grad in given.items()} == before
-    return {id: [shard.reshape(-1).tolist(), str(shard.dtype)] for id, shard in reduced.items()}
+    return _numbers(reduced)
+
+
+def _numbers(shards: Mapping[str, Any]) -> dict[str, list[Any]]:
+    return {id: [shard.reshape(-1).tolist(), str(shard.dtype)] for id, shard in shards.items()}
 
 
 def _load_elsewhere(state: Any, ranks: list[int], specs: list[dict[str, Any]], path: str) -> None:
     """Go on in another group of the same ranks or fewer, with other contents until they are loaded."""
     import torch
 
-    from shardproof.adapters import fsdp2
-
     if state.context.rank not in ranks:
         raise RuntimeError("this rank is not in the other group")
-    state.session = fsdp2.Session(state.context.group(ranks), torch.device("cpu"), state.layout)
+    state.session = state.opened(state.context.group(ranks), torch.device("cpu"), state.layout)
     state.rank = ranks.index(state.context.rank)
     _register(state, specs)
     state.session.load(path)

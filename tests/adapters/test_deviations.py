@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from importlib.metadata import version
 
 import pytest
@@ -15,20 +17,18 @@ NAMES = ("fsdp2", "dtensor", "fsdp1", "fsdp1_orig_params")
 PINNED = [(name, known) for name in NAMES for known in known_deviations(name) if known.applies("cpu", version("torch"))]
 
 
-@pytest.fixture(scope="module", params=NAMES)
-def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    with Engine(request.param, pool_size=3, deadline=60) as opened:
-        yield opened
+@pytest.fixture(scope="module")
+def engine_of() -> Iterator[Callable[[str], Engine]]:
+    """One engine a name, for all tests: starting one takes longer than most cases."""
+    with ExitStack() as opened:
+        yield cache(lambda name: opened.enter_context(Engine(name, pool_size=3, deadline=60)))
 
 
 @pytest.mark.parametrize(
-    ("engine", "known"),
-    PINNED,
-    ids=[f"{at} {name} {known.law}" for at, (name, known) in enumerate(PINNED)],
-    indirect=["engine"],
+    ("name", "known"), PINNED, ids=[f"{at} {name} {known.law}" for at, (name, known) in enumerate(PINNED)]
 )
-def test_the_pinned_case_deviates(engine: Engine, known: Deviation) -> None:
-    verdict = engine.judge(known.case, twice=False)
+def test_the_pinned_case_deviates(engine_of: Callable[[str], Engine], name: str, known: Deviation) -> None:
+    verdict = engine_of(name).judge(known.case, twice=False)
     broken = [violation for violation in verdict.broken if violation.law == known.law]
     assert broken
     assert all(known.covers(known.case, violation, "cpu") for violation in broken)

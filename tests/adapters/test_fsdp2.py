@@ -14,9 +14,7 @@ from shardproof.case_file import encode
 from shardproof.model_shapes import shape_set
 from shardproof.pytest_plugin import Ranks
 from tests.adapters.plain import GROUPS, ITEMSIZE, chunk_elements, pick, random_bytes
-
-_SESSIONS = str(Path(__file__).with_name("sessions.py"))
-Told = list[list[Any]]
+from tests.adapters.running import SESSIONS, Told, run_on_ranks, specs
 
 # (shape, dim, dtype). Dims other than 0 are even for every group size up to 4.
 TRAINED = [
@@ -43,17 +41,7 @@ COLUMNS = [((3, 12), 1, "float32"), ((2, 24), 1, "float32"), ((1, 12, 5), 1, "fl
 
 def run(ranks: Ranks, group: tuple[int, ...], program: Told, blobs: list[bytes] = [], dim: int = 0) -> Told:  # noqa: B006  # read only
     """What each rank of the group was told, operation by operation."""
-    payload = {"ranks": group, "program": program, "dim": dim}
-    reports = ranks.run(f"{_SESSIONS}:program", payload, world_size=5, blobs=blobs, deadline=120)
-    assert [report.ended for report in reports] == ["done"] * 5, "\n".join(report.story for report in reports)
-    return [reports[rank].value for rank in group]
-
-
-def specs(parameters: list[tuple[tuple[int, ...], int, str]], **more: Any) -> list[dict[str, Any]]:
-    return [
-        {"id": f"p.{at}", "shape": shape, "dtype": dtype, "blob": at, **more}
-        for at, (shape, _, dtype) in enumerate(parameters)
-    ]
+    return run_on_ranks(ranks, "fsdp2", group, program, blobs, {"kind": "chunk", "dim": dim})
 
 
 @pytest.mark.parametrize("parameters", [TRAINED, FROZEN, COLUMNS], ids=["trained", "frozen", "columns"])
@@ -61,7 +49,8 @@ def specs(parameters: list[tuple[tuple[int, ...], int, str]], **more: Any) -> li
 def test_round_trip(five_ranks: Ranks, group: tuple[int, ...], parameters: list[Any]) -> None:
     """All of them in one module: shards are chunks, and what is gathered is what was sharded."""
     blobs = [random_bytes(shape, dtype, seed) for seed, (shape, _, dtype) in enumerate(parameters)]
-    made, dim = specs(parameters, frozen=parameters is FROZEN), parameters[0][1]
+    made = specs([(shape, dtype) for shape, _, dtype in parameters], frozen=parameters is FROZEN)
+    dim = parameters[0][1]
     ids = [spec["id"] for spec in made]
     program: Told = [["register", made], *(["shard", id] for id in ids), *(["gather", id] for id in ids)]
     for rank, told in enumerate(run(five_ranks, group, program, blobs, dim)):
@@ -261,9 +250,8 @@ UNSPECIFIED = [
 
 def test_policy(five_ranks: Ranks) -> None:
     cases = [*ACCEPTED, *(row for row, _ in REFUSED), *UNSPECIFIED]
-    answers = five_ranks.values(f"{_SESSIONS}:policies", [encode(each) for each in cases], world_size=5, deadline=120)[
-        0
-    ]
+    asked = ["fsdp2", [encode(each) for each in cases]]
+    answers = five_ranks.values(f"{SESSIONS}:policies", asked, world_size=5, deadline=120)[0]
     wanted = ["accept"] * len(ACCEPTED) + ["refuse"] * len(REFUSED) + ["unspecified"] * len(UNSPECIFIED)
     assert [answer for answer, _, _ in answers] == wanted
     for (_, reason, link), (_, expected) in zip(answers[len(ACCEPTED) :], REFUSED, strict=False):
@@ -298,14 +286,14 @@ SHAPES += sorted({p.shape for name in ("llama3-8b", "deepseek-v3", "gpt2") for p
 def test_layout_at_true_size(five_ranks: Ranks) -> None:
     """FSDP2's own cut of a tensor without memory is the model's, run for run."""
     asked = [
-        (shape, rank, world_size, dim)
+        (shape, rank, world_size, {"dim": dim})
         for shape in SHAPES
         for world_size in (1, 2, 3, 8)
         for dim in range(len(shape))
         for rank in range(world_size)
     ]
-    told = five_ranks.values(f"{_SESSIONS}:layouts", asked, world_size=5, deadline=120)[0]
-    for (shape, rank, world_size, dim), claim in zip(asked, told, strict=True):
-        model = Chunk(shape, world_size, dim)
+    told = five_ranks.values(f"{SESSIONS}:layouts", ["fsdp2", asked], world_size=5, deadline=120)[0]
+    for (shape, rank, world_size, named), claim in zip(asked, told, strict=True):
+        model = Chunk(shape, world_size, **named)
         runs = [[run.local, run.start, run.length, run.stride, run.count] for run in model.runs(rank)]
         assert claim == {"shard_numel": model.shard_numel(rank), "padded_numel": model.padded_numel, "runs": runs}

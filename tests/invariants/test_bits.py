@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from invariants.bits import difference, owned_mask, word
-from reference import Chunk, FlatPadded
+from invariants.bits import difference, owned_mask, within, word
+from reference import Chunk, FlatPadded, encode
 
 # float32 bit patterns that == would confuse: a NaN and the same NaN, two NaNs, the two zeros.
 PAIRS = ((0x7FC00000, 0x7FC00000, True), (0x7F800001, 0x7FC00000, False), (0x80000000, 0, False))
@@ -47,3 +47,12 @@ def test_nothing_of_a_chunk_is_padding() -> None:
 
 def test_a_word_reads_as_a_number() -> None:
     assert word(np.array([1, 0xBEEF], "<u4").tobytes(), 1, 4) == "0x0000beef"
+
+
+def test_within_is_up_to_the_bound_and_asks_about_some_elements_only() -> None:
+    seen, expected = (encode(values, "bfloat16").tobytes() for values in ([1, 2, 9], [1, 4, 0]))
+    first_two = np.array([True, True, False])
+    assert within(seen, expected, "bfloat16", 2, first_two)
+    assert not within(seen, expected, "bfloat16", 1.5, first_two)
+    assert within(seen, expected, "bfloat16", 9)
+    assert not within(seen, expected, "bfloat16", 8)

@@ -62,12 +62,23 @@ def test_laws_are_found_by_slug() -> None:
 def test_an_unknown_law_lists_the_nearest_and_all(asked: str, nearest: str) -> None:
     with pytest.raises(UnknownLaw, match=f"unknown law '{asked}'") as caught:
         find(asked)
+    assert caught.value.slug == asked
     assert caught.value.nearest[0] == nearest
-    assert all(law.slug in str(caught.value) for law in LAWS)
+    near = f"nearest: {', '.join(caught.value.nearest)}; "
+    assert str(caught.value) == f"unknown law '{asked}'; {near}known: {', '.join(law.slug for law in LAWS)}"
+
+
+def test_three_are_near_at_most_and_a_few_letters_are_enough() -> None:
+    with pytest.raises(UnknownLaw) as caught:
+        find("padding")
+    assert caught.value.nearest == ("padding-minimal", "padding-unobservable", "padding-zero-after-reduce")
+    with pytest.raises(UnknownLaw) as caught:
+        find("sync")
+    assert caught.value.nearest == ("no-host-sync",)
 
 
 def test_a_name_like_no_other_still_lists_all() -> None:
     with pytest.raises(UnknownLaw) as caught:
         find("@@@")
     assert caught.value.nearest == ()
-    assert "nearest" not in str(caught.value)
+    assert str(caught.value) == f"unknown law '@@@'; known: {', '.join(law.slug for law in LAWS)}"

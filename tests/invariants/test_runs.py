@@ -13,13 +13,14 @@ from reference import Run
 
 BIG = 2**62
 
-# Two runs too long to list, and the first element they share; None: there is none.
+# Two runs, most of them too long to list, and the first element they share; None: there is none.
 LONG = (
     (Run(0, 0, 1, 2, BIG // 2), Run(0, 1, 1, 2, BIG // 2), None),
     (Run(0, 0, 1, 2, BIG // 2), Run(0, 1, 1, 3, BIG // 3), 4),
     (Run(0, 0, 1, 2, BIG // 2), Run(0, BIG - 2, 2, 2, 1), BIG - 2),
     (Run(0, 0, 7, 10, BIG // 10), Run(0, 7, 3, 10, BIG // 10), None),
     (Run(0, 0, 7, 10, BIG // 10), Run(0, 7, 3, 11, BIG // 11), 20),
+    (Run(0, 0, 5, 10, 2), Run(0, 7, 1, 5, 2), 12),
     (Run(0, 0, BIG // 2, BIG // 2, 1), Run(0, BIG // 2 - 1, 1, 1, 1), BIG // 2 - 1),
     (Run(0, 5, 1, 1 << 31, 1 << 30), Run(0, 6, (1 << 31) - 1, 1 << 31, 1 << 30), None),
 )
@@ -44,6 +45,12 @@ def test_floor_sum(count: int, divisor: int, factor: int, start: int) -> None:
 @given(runs(), st.integers(-5, 80))
 def test_below(run: Run, bound: int) -> None:
     assert below(run, bound) == sum(element < bound for element in elements(run))
+
+
+@pytest.mark.parametrize("stride", [0, 1, 5])
+def test_a_single_block_has_no_stride(stride: int) -> None:
+    run = Run(0, 3, 5, stride, 1)
+    assert [below(run, bound) for bound in (3, 5, 8, 9)] == [0, 2, 5, 5]
 
 
 @given(runs(), st.integers(0, 60))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from invariants import Buffer, Seen, Step, Subject, norm_rounding
-from invariants.views import Span, extent, span, story_of
+from invariants import Buffer, Evidence, Expected, RankStory, Seen, Step, Subject, norm_rounding
+from invariants.views import Span, extent, registrations, span, story_of
 from reference import FlatPadded
+from tests.invariants.good import GATHER, good_evidence
 
 MEETINGS = (
     (Span(1, 0, 8), Span(1, 4, 12), True),
@@ -46,6 +49,8 @@ STORIES = (
     (Step(0, "gather", (), 0, 2, "raised", "ValueError: a\nTraceback"), "gather raised: ValueError: a"),
     (Step(0, "gather", (), 0, 2, "lost", "exited with code 3"), "gather lost: the rank exited with code 3"),
     (Step(0, "gather", (), 0, 2, "lost"), "gather lost: the rank did not come back"),
+    (Step(0, "save", (), 0, 2, "raised", "x" * 100), f"save raised: {'x' * 100}"),
+    (Step(0, "save", (), 0, 2, "raised", "x" * 101), f"save raised: {'x' * 99}…"),
     (Step(0, "save", (), 0, 2, "raised", "x" * 300), f"save raised: {'x' * 99}…"),
 )
 
@@ -75,3 +80,19 @@ def test_norm_rounding(dtype: str, shape: tuple[int, ...], room: float) -> None:
 @pytest.mark.parametrize(("step", "story"), STORIES)
 def test_story_of_a_step(step: Step, story: str) -> None:
     assert story_of(step) == story
+
+
+def test_one_step_on_all_ranks_is_in_group_order() -> None:
+    evidence = good_evidence()
+    backwards = replace(evidence, ranks=evidence.ranks[::-1])
+    assert [(step.index, step.rank) for step in backwards.across(GATHER)] == [(GATHER, 0), (GATHER, 1)]
+    assert backwards.across(len(evidence.expected)) == ()
+
+
+@pytest.mark.parametrize(("lost_in", "world_size", "passed"), [(0, 2, False), (2, 2, True), (2, 1, False)])
+def test_a_rank_lost_later_has_accepted_an_earlier_registration(lost_in: int, world_size: int, passed: bool) -> None:
+    answer = Step(1, "register", (), 0, 2, "refused", "ValueError: narrow")
+    known = Step(lost_in, "gather", (), 1, world_size, "lost")
+    ranks = (RankStory(0, "done", (answer,)), RankStory(1, "hung", (known,)))
+    (registration,) = registrations(Evidence(2, {}, ranks, (Expected(),) * 3))
+    assert registration.answers == (answer, *[replace(answer, rank=1, outcome="done", error="")] * passed)

@@ -320,6 +320,12 @@ def test_runs_stay_few(layout: TwoDimensional, rank: int, count: int) -> None:
     assert [run.local for run in runs] == list(itertools.accumulate([run.numel for run in runs[:-1]], initial=0))
 
 
+@pytest.mark.parametrize("index", [-1, 2])
+def test_a_parameter_outside_of_the_buffer_has_no_bucket(index: int) -> None:
+    with pytest.raises(ValueError, match=f"^parameter: observed {index}, expected 0 <= parameter < 2$"):
+        Bucketed(((2,), (3,)), 1).bucket_of(index)
+
+
 def test_parameters_that_touch_in_the_buffer_are_one_run() -> None:
     assert Bucketed(((2,), (3,)), 1).runs(0) == (Run(0, 0, 5, 5, 1),)
     apart = Bucketed(((2,), (3,)), 1, None, 4)
@@ -360,7 +366,7 @@ def test_laws_owed(layout: Layout, expected: set[str]) -> None:
 
 @pytest.mark.parametrize(("make", "arguments", "message"), REFUSED)
 def test_refused(make: Callable[..., object], arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}"):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         make(*arguments)
 
 
@@ -373,6 +379,13 @@ EVERY_KIND: list[Layout] = [
     TwoDimensional((6, 4), (2, 3), 1, None, 4),
     TwoDimensional((6, 4), (2, 2), 1, 1),
 ]
+
+
+@pytest.mark.parametrize("layout", [*EVERY_KIND, Bucketed(((6, 4), (3,)), 4)], ids=lambda layout: layout.kind)
+def test_a_rank_outside_of_the_world_is_refused(layout: Layout) -> None:
+    for rank, question in itertools.product((-1, layout.world_size), (layout.shard_numel, layout.owned, layout.runs)):
+        with pytest.raises(ValueError, match=f"^rank: observed {rank}, expected 0 <= rank < {layout.world_size}$"):
+            question(rank)
 
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.permutations(EVERY_KIND, 2)))

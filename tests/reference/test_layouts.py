@@ -134,7 +134,7 @@ def test_padded_numel(layout: Layout, expected: int) -> None:
 
 @pytest.mark.parametrize(("kind", "arguments", "message"), REFUSED)
 def test_refused(kind: type, arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         kind(*arguments)
 
 
@@ -142,7 +142,7 @@ def test_refused(kind: type, arguments: tuple[Any, ...], message: str) -> None:
 @pytest.mark.parametrize("rank", [-1, 2])
 def test_a_rank_outside_of_the_world_is_refused(layout: Layout, rank: int) -> None:
     for question in (layout.shard_numel, layout.owned, layout.runs):
-        with pytest.raises(ValueError, match=f"rank: observed {rank}, expected 0 <= rank < 2"):
+        with pytest.raises(ValueError, match=f"^rank: observed {rank}, expected 0 <= rank < 2$"):
             question(rank)
 
 
@@ -150,10 +150,10 @@ def test_an_offset_or_index_outside_is_refused() -> None:
     layout = FlatPadded((5,), 2)
     assert locate(layout, 1, 2) is None
     for offset in (-1, 3):
-        with pytest.raises(ValueError, match=f"offset: observed {offset}, expected 0 <= offset < 3"):
+        with pytest.raises(ValueError, match=f"^offset: observed {offset}, expected 0 <= offset < 3$"):
             locate(layout, 1, offset)
     for index in (-1, 5):
-        with pytest.raises(ValueError, match=f"index: observed {index}, expected 0 <= index < 5"):
+        with pytest.raises(ValueError, match=f"^index: observed {index}, expected 0 <= index < 5$"):
             owners(layout, index)
 
 

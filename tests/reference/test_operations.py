@@ -58,12 +58,12 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     (
         "a contribution of another shape",
         lambda: reduce_scatter([ints(1, 2, 3), ints(1, 2)], FLAT, "sum"),
-        r"shape of the contribution of rank 1: observed \(2,\), expected \(3,\)",
+        r"shape of the contribution of rank 1: observed \(2,\), expected \(3,\) or \(3,\)",
     ),
     (
         "contributions of mixed dtypes",
         lambda: reduce_scatter([ints(1, 2, 3), ints(1, 2, 3, dtype="f8")], FLAT, "sum"),
-        "dtype of the contributions: observed float64 on rank 1, expected int64",
+        "dtype of the contributions: observed float64 on rank 1, expected int64 as on rank 0",
     ),
     (
         "a sum of booleans",
@@ -78,7 +78,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     (
         "a mean between integers",
         lambda: reduce_scatter([ints(1, 2, 3), ints(1, 2, 4)], FLAT, "mean"),
-        "mean of integers: observed a sum that 2 does not divide",
+        "mean of integers: observed a sum that 2 does not divide, expected an exact mean",
     ),
     (
         "a norm of raw memory",
@@ -235,5 +235,5 @@ def test_a_run_that_leaves_the_parameter_is_an_error_and_reads_nothing() -> None
 
 @pytest.mark.parametrize(("attempt", "message"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 def test_refused(attempt: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         attempt()

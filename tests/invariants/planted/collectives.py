@@ -69,6 +69,8 @@ PLANTED: Plants = {
             1,
         ),
         Plant("another kind", change(GATHER, 0, cost=calls(_ALL_REDUCE)), "all_gather in gather", 1),
+        Plant("six", change(GATHER, 1, cost=calls(*[all_gather("a")] * 6)), "all_gather, all_gather in gather", 1),
+        Plant("seven", change(GATHER, 1, cost=calls(*[all_gather("a")] * 7)), "(7 in all) in gather", 1),
         Plant("many", change(GATHER, 1, cost=calls(*[all_gather("a")] * 8)), "(8 in all) in gather", 1),
     ),
     "equal-counts-and-dtypes": (

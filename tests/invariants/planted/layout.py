@@ -135,12 +135,24 @@ PLANTED: Plants = {
         Plant("empty where it is not", _runs(1), "0 elements owned", rank=1, parameter="a"),
         Plant("negative", change(LAYOUT, 1, claims=claim("b", runs=(Run(0, 1, -1, -1, 1),))), "-1 owned", rank=1),
         Plant("negative shard", change(LAYOUT, 1, claims=claim("b", shard_numel=-1)), "a shard of -1", rank=1),
+        Plant(
+            "behind a rank that raises",
+            both(change(LAYOUT, 1, claims=claim("b", runs=(Run(0, 0, 1, 1, 1),))), _raises(0)),
+            "1 elements owned",
+            rank=1,
+        ),
         Plant("emptiness is an error", _raises(1), "layout raised: ValueError: narrow", rank=1, parameter="b"),
     ),
     "buckets-divisible": (
         Plant("start no multiple", _bucket("b", 7, 7, 9), "a bucket from 7 to 9", parameter="b", step=LAYOUT),
         Plant("end no multiple", _bucket("a", 0, 0, 5), "a bucket from 0 to 5", parameter="a"),
         Plant("on one rank", _bucket("b", 6, 6, 7, rank=1), "a bucket from 6 to 7", rank=1),
+        Plant(
+            "on the one rank that says",
+            both(_bucket("b", 6, 6, 7), change(LAYOUT, 0, claims=claim("b", place=None))),
+            "a bucket from 6 to 7",
+            rank=1,
+        ),
         Plant("only the buffer is padded", _bucket("a", 0, 0, 8, rank=0), "padded numel 6 for a bucket from 0 to 8", 0),
     ),
     "buckets-tile": (

@@ -45,6 +45,10 @@ def _even(evidence: Evidence) -> Evidence:
     return replace(evidence, subjects=even)
 
 
+def _first_rank(evidence: Evidence) -> Evidence:
+    return replace(evidence, ranks=evidence.ranks[:1])
+
+
 def _unknown_end(evidence: Evidence) -> Evidence:
     return replace(evidence, ranks=(evidence.ranks[0], RankStory(5, "signalled", (), "was killed by signal 11\n...")))
 
@@ -68,10 +72,17 @@ PLANTED: Plants = {
     ),
     "size-from-shape": (
         Plant("refused", _refused(None, "ValueError: gradient of 3"), "register refused: ValueError: gradient of 3"),
+        Plant("beside a full one", both(subject("a", grad_buffer="full"), _refused(0)), "register refused", rank=0),
         Plant("frozen refused", both(subject("b", frozen=True), _refused(0, "KeyError: 'b'")), "KeyError", rank=0),
     ),
     "refused-everywhere": (
         Plant("accepted elsewhere", _refused(1), "register done", rank=0, step=REGISTER),
+        Plant(
+            "raises in another way",
+            both(change(REGISTER, 1, outcome="raised", error="KeyError: 'a'"), _ends(1)),
+            "register done",
+            rank=0,
+        ),
         Plant("peer went on and was lost", _ONE_REFUSES, "register done", rank=0),
         Plant("peer lost", both(_refused(1), lost(REGISTER, 0)), "register lost", rank=0),
         Plant(
@@ -85,6 +96,9 @@ PLANTED: Plants = {
     "accepted-everywhere": (
         Plant("refused", _refused(None), "register refused: RegistrationError", rank=0, step=REGISTER),
         Plant("refused on one", _refused(1), "register refused", rank=1),
+        Plant(
+            "refused for no reason", both(expect(REGISTER, reason="all say the same"), _refused(1)), "register refused"
+        ),
         Plant("lost", lost(REGISTER, 1), "register lost: the rank did not come back in time", rank=1),
         Plant(
             "update raises", change(UPDATE, 1, outcome="raised", error="TypeError: x"), "update raised: TypeError: x"
@@ -93,6 +107,7 @@ PLANTED: Plants = {
     ),
     "bounded-time": (
         Plant("hangs", lost(GATHER, 1), "gather lost: the rank did not come back in time", rank=1, step=GATHER),
+        Plant("hangs past the deadline", both(lost(GATHER, 1), change(GATHER, 1, seconds=11.0)), "gather lost", rank=1),
         Plant("exits", lost(LAYOUT, 0, "exited", "exited with code 3"), "layout lost: the rank exited with code 3"),
         Plant("dies before its first step", _unknown_end, "the rank was killed by signal 11", rank=5),
         Plant("too slow", change(UPDATE, 1, seconds=11.0), "update took 11.0 s", rank=1, step=UPDATE),
@@ -106,7 +121,12 @@ UNJUDGED: Unjudged = {
     "uniform-manifest": (until(GATHER), _OPEN, _NO_REGISTER),
     "padded-uneven-accepted": (_even, _OPEN, _MUST_REFUSE, _NO_REGISTER),
     "size-from-shape": (both(*(subject(id, grad_buffer="full") for id in "abc")), _OPEN, _NO_REGISTER),
-    "refused-everywhere": (until(GATHER), _NO_REGISTER, both(_refused(None), change(REGISTER, None, world_size=1))),
+    "refused-everywhere": (
+        until(GATHER),
+        _NO_REGISTER,
+        both(_refused(None), change(REGISTER, None, world_size=1)),
+        both(_refused(None), change(REGISTER, None, world_size=1), _first_rank),
+    ),
     "accepted-everywhere": (both(_OPEN, only("register", "update")), ALL_REFUSE, _NO_REGISTER),
     "bounded-time": (lambda evidence: replace(evidence, ranks=()),),
 }

@@ -1,6 +1,6 @@
 """Snapshots as plain text files, one a test, that a person can read and a diff can show.
 
-After a wanted change of the text: `pytest tests/failure_text --snapshot-update`, then read the diff.
+After a wanted change of the text: `pytest FOLDER --snapshot-update`, then read the diff.
 """
 
 from __future__ import annotations
