@@ -36,12 +36,13 @@ class Bucketed:
 
     A parameter starts at a multiple of `parameter_alignment`. One that would end more than `bucket_numel` elements
     after its bucket's start begins a new bucket (None: all in one); a longer one has a bucket to itself, and none is
-    ever split. A bucket's end is a multiple of `bucket_alignment` and of W * `alignment`, so that each rank's share of
+    ever split. With `bucket_least` a bucket ends behind the parameter with which it holds as many elements, gaps
+    included. A bucket's end is a multiple of `bucket_alignment` and of W * `alignment`, so that each rank's share of
     each bucket is a multiple of `alignment`; the next bucket starts there. A rank stores its shares one after another.
 
-    Megatron-Core (core/distributed/param_and_grad_buffer.py) is parameter_alignment 64 and bucket_alignment 128;
-    ZeRO-1/2 is one bucket with `alignment` as nccl_start_alignment_factor. Raises ValueError for no shapes, a negative
-    dim, and a world size, cap or alignment below 1.
+    Megatron-Core (core/distributed/param_and_grad_buffer.py) is parameter_alignment 64, bucket_alignment 128 and its
+    bucket_size as `bucket_least`; ZeRO-1/2 is one bucket with `alignment` as nccl_start_alignment_factor. Raises
+    ValueError for no shapes, a negative dim, and a world size, cap, least or alignment below 1.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -50,6 +51,7 @@ class Bucketed:
     parameter_alignment: int = 1
     bucket_alignment: int = 1
     alignment: int = 1
+    bucket_least: int | None = None
     starts: tuple[int, ...] = field(init=False)
     """Where each parameter starts in the buffer."""
     edges: tuple[int, ...] = field(init=False)
@@ -66,8 +68,9 @@ class Bucketed:
             raise ValueError("shapes: observed none, expected at least one")
         for name in ("world_size", "parameter_alignment", "bucket_alignment", "alignment"):
             object.__setattr__(self, name, checked_at_least(name.replace("_", " "), getattr(self, name), 1))
-        if self.bucket_numel is not None:
-            object.__setattr__(self, "bucket_numel", checked_at_least("bucket numel", self.bucket_numel, 1))
+        for name in ("bucket_numel", "bucket_least"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checked_at_least(name.replace("_", " "), getattr(self, name), 1))
         for name, value in zip(("starts", "edges", "numbers"), _laid_out(self), strict=True):
             object.__setattr__(self, name, value)
 
@@ -191,7 +194,9 @@ def _laid_out(buffer: Bucketed) -> tuple[tuple[int, ...], tuple[int, ...], tuple
     starts, edges, numbers, used = [], [0], [], 0
     for numel in buffer.numels:
         start = align_up(used, buffer.parameter_alignment)
-        if buffer.bucket_numel is not None and used > edges[-1] and start + numel - edges[-1] > buffer.bucket_numel:
+        held = used - edges[-1]
+        full = buffer.bucket_least is not None and held >= buffer.bucket_least
+        if full or (buffer.bucket_numel is not None and held and start + numel - edges[-1] > buffer.bucket_numel):
             edges.append(align_up(used, divisor))
             start = align_up(edges[-1], buffer.parameter_alignment)
         starts.append(start)

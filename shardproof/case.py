@@ -69,7 +69,8 @@ class LayoutSpec:
     """Which layout the parameters are cut by. Fields that a kind does not use keep their defaults.
 
     `alignment` rounds a shard's numel up (flat_padded, bucket). `dim` is the chunked dimension (chunk, grouped_chunk).
-    `bucket_numel` caps a bucket; `parameter_alignment` and `bucket_alignment` round starts and ends (bucket).
+    `bucket_numel` caps a bucket, `bucket_least` ends one that holds as many; `parameter_alignment` and
+    `bucket_alignment` round starts and ends (bucket).
     `units` are the lengths that are never split (ragged). `group_size` is the number of ranks that shard
     among themselves while groups replicate (grouped, grouped_chunk). `mesh` is (outer, inner) (two_dimensional).
     """
@@ -83,6 +84,7 @@ class LayoutSpec:
     units: tuple[int, ...] = ()
     group_size: int | None = None
     mesh: tuple[int, int] | None = None
+    bucket_least: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -275,6 +275,7 @@ _CASE = record(
                 "units": sequence(integer(1, _WIDE), most=10_000),
                 "group_size": optional(integer(1, MOST_RANKS)),
                 "mesh": optional(sequence(integer(1, MOST_RANKS), most=2, least=2)),
+                "bucket_least": optional(integer(1, _WIDE)),
             },
         ),
         "divergences": sequence(

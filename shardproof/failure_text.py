@@ -184,7 +184,8 @@ def _layout_words(spec: LayoutSpec) -> str:
         data, tensor = spec.mesh or (1, 1)
         return f"chunked along dim {spec.dim} over {tensor} tensor and flat padded over {data} data ranks"
     capped = f" of at most {spec.bucket_numel} elements" if spec.bucket_numel else ""
-    return f"in flat buckets{capped}"
+    filled = f" that end once they hold {spec.bucket_least}" if spec.bucket_least else ""
+    return f"in flat buckets{capped}{filled}"
 
 
 def _bucket_words(layout: Layout) -> str:

@@ -21,7 +21,7 @@ KINDS: tuple[LayoutKind, ...] = get_args(LayoutKind)
 USES: Mapping[LayoutKind, frozenset[str]] = {
     "flat_padded": frozenset({"alignment"}),
     "chunk": frozenset({"dim"}),
-    "bucket": frozenset({"alignment", "bucket_numel", "parameter_alignment", "bucket_alignment"}),
+    "bucket": frozenset({"alignment", "bucket_numel", "parameter_alignment", "bucket_alignment", "bucket_least"}),
     "ragged": frozenset({"units"}),
     "grouped": frozenset({"alignment", "group_size"}),
     "grouped_chunk": frozenset({"dim", "group_size"}),
@@ -119,7 +119,7 @@ def _placed(spec: LayoutSpec, shapes: tuple[tuple[int, ...], ...], index: int, w
 @lru_cache(maxsize=1024)
 def _buffer(spec: LayoutSpec, shapes: tuple[tuple[int, ...], ...], world_size: int) -> Bucketed:
     rounding = spec.parameter_alignment, spec.bucket_alignment, spec.alignment
-    return Bucketed(shapes, world_size, spec.bucket_numel, *rounding)
+    return Bucketed(shapes, world_size, spec.bucket_numel, *rounding, spec.bucket_least)
 
 
 @lru_cache(maxsize=4096)

@@ -46,6 +46,7 @@ def _oddity(p: Parameter) -> int:
 
 def _layout_oddity(spec: LayoutSpec) -> int:
     rounding = spec.alignment + spec.parameter_alignment + spec.bucket_alignment + (spec.bucket_numel or 0)
+    rounding += spec.bucket_least or 0
     cut = 2 * spec.dim + sum(spec.units) + len(spec.units) + (spec.group_size or 0) + (spec.mesh or (0, 0))[1]
     return rounding + cut + (spec.kind != "flat_padded")
 

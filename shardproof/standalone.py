@@ -37,6 +37,7 @@ PLAIN = {
     "units": (),
     "group_size": None,
     "mesh": None,
+    "bucket_least": None,
 }
 # Bit patterns that copying code is most likely to change, in one of five elements: NaN payloads, -0.0 and the like.
 SPECIALS = {
@@ -115,7 +116,9 @@ def place(shapes: list[Any], index: int, ranks: int) -> tuple[int, int, int]:
     lows, starts, used = [0], [], 0
     for shape in shapes:
         start = -(-used // apart) * apart
-        if cap is not None and used > lows[-1] and start + prod(shape) - lows[-1] > cap:
+        held = used - lows[-1]
+        full = layout.get("bucket_least") is not None and held >= layout["bucket_least"]
+        if full or (cap is not None and held and start + prod(shape) - lows[-1] > cap):
             lows.append(-(-used // multiple) * multiple)
             start = -(-lows[-1] // apart) * apart
         starts.append((start, len(lows) - 1))

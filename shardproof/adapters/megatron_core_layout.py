@@ -15,8 +15,8 @@ from megatron.core.process_groups_config import ProcessGroupCollection
 from torch import nn
 
 _FIXED = {"kind": "bucket", "parameter_alignment": 64, "bucket_alignment": 128}
-# All in one bucket, which is Megatron-Core's default, and a bucket that is full with its first element.
-specs = (_FIXED, {**_FIXED, "bucket_numel": 1})
+# All in one bucket, which is Megatron-Core's default, and bucket sizes that few parameters reach.
+specs = (_FIXED, *({**_FIXED, "bucket_least": least} for least in (1, 65, 200)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def buffers_on(device: torch.device) -> Iterator[None]:
 
 def config_of(layout: Mapping[str, Any]) -> DistributedDataParallelConfig:
     """Buckets are there where gradients are reduced while the backward goes on, and only there."""
-    size = layout.get("bucket_numel")
+    size = layout.get("bucket_least")
     return DistributedDataParallelConfig(
         use_distributed_optimizer=True, overlap_grad_reduce=size is not None, bucket_size=size
     )
@@ -68,7 +68,7 @@ def layout(
     *,
     shapes: Sequence[Sequence[int]],
     index: int,
-    bucket_numel: int | None = None,
+    bucket_least: int | None = None,
     **_: int,
 ) -> dict[str, Any]:
     """Read off a buffer on the meta device.
@@ -80,12 +80,12 @@ def layout(
     group = Place(rank, world_size)
     with buffers_on(torch.device("meta")):
         buffer = _ParamAndGradBuffer(
-            config_of({"bucket_numel": bucket_numel}),
+            config_of({"bucket_least": bucket_least}),
             torch.uint8,
             torch.uint8,
             params[::-1],
             group,
-            bucket_numel,
+            bucket_least,
             {param: str(at) for at, param in enumerate(params)},
             gradient_scaling_factor=1.0,
             param_indices=list(range(len(params))),

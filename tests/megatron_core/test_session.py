@@ -44,7 +44,7 @@ def claimed(context: Context, payload: Mapping[str, Any], blobs: tuple[bytearray
     from shardproof.adapters.megatron_core import layout
 
     shapes = [(numel,) for numel in payload["numels"]]
-    said = {"shapes": shapes} | ({"bucket_numel": 1} if payload["apart"] else {})
+    said = {"shapes": shapes} | ({"bucket_least": 1} if payload["apart"] else {})
     return [
         [[layout(shape, rank, size, index=index, **said) for rank in range(size)] for index, shape in enumerate(shapes)]
         for size in payload["sizes"]
@@ -78,7 +78,7 @@ def lived(context: Context, payload: Mapping[str, Any], blobs: tuple[bytearray, 
     if context.rank not in ranks:
         return None, []
     rank, ids = ranks.index(context.rank), [f"p{at}" for at in range(len(numels))]
-    layout = {"bucket_numel": 1 if payload["apart"] else None}
+    layout = {"bucket_least": 1 if payload["apart"] else None}
     session = Session(context.group(ranks), torch.device("cpu"), layout)
     fulls = [torch.arange(numel, dtype=torch.float32) for numel in numels]
     named, trained = dict(zip(ids, fulls, strict=True)), {"requires_grad": True, "tied_to": None}

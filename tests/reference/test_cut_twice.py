@@ -64,6 +64,9 @@ BUCKETS_BY_HAND: list[tuple[Shapes, dict[str, int], tuple[int, ...], tuple[int, 
     (((2,), (), (1, 0)), {"world_size": 1}, (0, 2, 3), (0, 3)),
     (((0,),), {"world_size": 4}, (0,), (0, 0)),
     (((3,), (0,)), {"world_size": 1}, (0, 3), (0, 3)),
+    (((2,), (5,), (1,), (0,)), {"world_size": 2, "bucket_least": 6}, (0, 2, 8, 9), (0, 8, 10)),
+    (((6,), (0,)), {"world_size": 2, "bucket_least": 6}, (0, 6), (0, 6, 6)),
+    (((5,), (1,)), {"world_size": 1, "bucket_least": 6, "parameter_alignment": 8}, (0, 8), (0, 9)),
 ]
 RUNS = [
     (TwoDimensional((151936, 4096), (4, 8), 1), 4 * 8 - 1, 1),
@@ -111,6 +114,7 @@ REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], str]] = [
     (Bucketed, (((5,),), 2, None, 0), "parameter alignment: observed 0, expected at least 1"),
     (Bucketed, (((5,),), 2, None, 1, 0), "bucket alignment: observed 0, expected at least 1"),
     (Bucketed, (((5,),), 2, None, 1, 1, 0), "alignment: observed 0, expected at least 1"),
+    (Bucketed, (((5,),), 2, None, 1, 1, 1, 0), "bucket least: observed 0, expected at least 1"),
     (InBucket, (Bucketed(((5,),), 2), 1), "parameter: observed 1, expected 0 <= parameter < 1"),
     (TwoDimensional, ((5, 2), (0, 2)), "data ranks: observed 0, expected at least 1"),
     (TwoDimensional, ((5, 2), (2, 0)), "tensor ranks: observed 0, expected at least 1"),
@@ -147,7 +151,8 @@ def packed(buffer: Bucketed) -> list[list[int]]:
         start = len(bucket)
         while (before + start) % buffer.parameter_alignment:
             start += 1
-        if buffer.bucket_numel is not None and bucket and start + prod(shape) > buffer.bucket_numel:
+        over = buffer.bucket_numel is not None and bucket and start + prod(shape) > buffer.bucket_numel
+        if over or (buffer.bucket_least is not None and len(bucket) >= buffer.bucket_least):
             while len(bucket) % whole:
                 bucket.append(PADDING)
             before += len(bucket)
@@ -258,13 +263,20 @@ def test_bucket_numbers_by_hand(given_shapes: Shapes, arguments: Any, numbers: t
     given_shapes=st.lists(st.lists(st.integers(0, 4), max_size=3).map(tuple), min_size=1, max_size=5).map(tuple),
     world_size=ranks,
     cap=st.none() | st.integers(1, 40),
+    least=st.none() | st.integers(1, 40),
     alignments=st.tuples(*[st.sampled_from([1, 2, 3, 4, 8])] * 3),
 )
 @settings(max_examples=200, deadline=None)
 def test_buckets(
-    agree: Check, work_alike: Check, given_shapes: Shapes, world_size: int, cap: int | None, alignments: Any
+    agree: Check,
+    work_alike: Check,
+    given_shapes: Shapes,
+    world_size: int,
+    cap: int | None,
+    least: int | None,
+    alignments: Any,
 ) -> None:
-    buffer = Bucketed(given_shapes, world_size, cap, *alignments)
+    buffer = Bucketed(given_shapes, world_size, cap, *alignments, least)
     buckets = packed(buffer)
     shards = shares(buckets, world_size)
     agree(buffer, shards)
