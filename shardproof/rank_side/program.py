@@ -88,10 +88,11 @@ def perform(state: State, note: Callable[[int], None]) -> Iterator[Step]:
             try:
                 step = _step(state, operation, rank, len(group.ranks))
             except _NothingSaved:
+                _stopped(state, state.pool_rank).touch()
                 return
             yield step
             if step.outcome != "done":
-                if any(later.kind == "load" for later in case.program[index:]):
+                if any(later.kind in ("save", "load") for later in case.program[index:]):
                     _stopped(state, state.pool_rank).touch()
                 return
 
@@ -362,6 +363,7 @@ def _norm(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  
 
 
 def _save(state: State, operation: Operation, ids: Sequence[str]) -> Findings:  # noqa: ARG001  # every handler's form
+    _await_readers(state, operation)
     session = state.sessions[operation.group]
     path = state.folder / "saved"
     scalars.plant(session, state.index)
@@ -383,6 +385,7 @@ def _load(state: State, operation: Operation, ids: Sequence[str]) -> Findings:
     scalars.plant(session, state.index)
     with state.observer:
         session.load(str(state.folder / "saved"))
+    _read(state, state.index, state.pool_rank).touch()
     return {"available": _availability(session, ids), "scalars": scalars.seen(session)}
 
 
@@ -391,8 +394,13 @@ def _marker(state: State, index: int, pool_rank: int) -> Path:
     return state.folder / f"reached-{index}-{pool_rank}"
 
 
+def _read(state: State, index: int, pool_rank: int) -> Path:
+    """There once this rank came back from its load, which is operation number `index`."""
+    return state.folder / f"read-{index}-{pool_rank}"
+
+
 def _stopped(state: State, pool_rank: int) -> Path:
-    """There once this rank has ended its program before a load."""
+    """There once this rank has ended its program before a save or a load."""
     return state.folder / f"stopped-{pool_rank}"
 
 
@@ -409,9 +417,22 @@ def _await_savers(state: State, operation: Operation) -> None:
     if saved == operation.group:
         return
     here, savers = state.case.group(operation.group).ranks, state.case.group(saved).ranks
-    awaited = [_marker(state, state.index if rank in here else earlier[-1], rank) for rank in savers]
-    while not all(marker.exists() for marker in awaited):
-        if any(_stopped(state, rank).exists() for rank in savers):
+    _await(state, {rank: _marker(state, state.index if rank in here else earlier[-1], rank) for rank in savers})
+
+
+def _await_readers(state: State, operation: Operation) -> None:
+    """Begin a save only when the other groups that saved or loaded before are done with it: it is written over."""
+    for index, earlier in enumerate(state.case.program[: state.index]):
+        if earlier.group == operation.group or earlier.kind not in ("save", "load"):
+            continue
+        done = _marker if earlier.kind == "save" else _read
+        _await(state, {rank: done(state, index, rank) for rank in state.case.group(earlier.group).ranks})
+
+
+def _await(state: State, markers: Mapping[int, Path]) -> None:
+    """Wait for what each of these ranks leaves behind. Raises _NothingSaved where one of them has stopped before."""
+    while not all(marker.exists() for marker in markers.values()):
+        if any(_stopped(state, rank).exists() for rank in markers):
             raise _NothingSaved
         time.sleep(0.001)
 

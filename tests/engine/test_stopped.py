@@ -1,4 +1,4 @@
-"""Ranks whose program ends in an error leave those of another group nothing to wait for."""
+"""Ranks of two groups that share a file wait for each other, and not for those whose program has ended in an error."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from shardproof.case import Case, Group, Operation, Parameter
+from shardproof.case import Case, Delay, Group, Operation, Parameter
 from shardproof.engine import Engine
+from tests.engine import savers
 
 # Gradients accumulated in float32, and a backward's in bfloat16: gpu_impl adds no two dtypes up, and says so.
 MIXED = Parameter("p0", (3,), "bfloat16", grad_dtype="float32")
@@ -33,5 +34,32 @@ def test_nobody_is_left_waiting(engine: Engine, groups: str, program: str) -> No
     case = Case((Group("main", main), Group("other", other)), (MIXED,), PROGRAMS[program])
     verdict = engine.judge(case, twice=False)
     assert verdict.evidence.ranks[main[0]].steps[-1].error.startswith("TypeError: gradient")
+    assert {story.ended for story in verdict.evidence.ranks} == {"done"}
+    assert verdict.broken == ()
+
+
+SHARED = (
+    *(Operation("register"), Operation("save"), Operation("load"), Operation("load", group="other")),
+    *(Operation("save", group="other"), Operation("gather"), Operation("gather", group="other")),
+)
+
+
+@pytest.mark.parametrize("late", range(2))
+@pytest.mark.parametrize("groups", GROUPS)
+def test_nobody_writes_over_what_another_group_still_reads(groups: str, late: int) -> None:
+    main, other = GROUPS[groups]
+    delays = (Delay(late, 2, 100),) if late < len(main) else ()
+    case = Case((Group("main", main), Group("other", other)), (Parameter("p0", (3,)),), SHARED, delays=delays)
+    with Engine(f"{savers.__name__}:Slow", pool_size=3, deadline=60) as opened:
+        assert opened.judge(case, twice=False).broken == ()
+
+
+@pytest.mark.parametrize("groups", GROUPS)
+def test_nobody_waits_for_a_reader_that_has_stopped(engine: Engine, groups: str) -> None:
+    main, other = GROUPS[groups]
+    program = (Operation("register"), Operation("save"), *TRAIN, Operation("load"), *ELSEWHERE[:1])
+    writes_over = (*program, Operation("save", group="other"))
+    case = Case((Group("main", main), Group("other", other)), (MIXED,), writes_over)
+    verdict = engine.judge(case, twice=False)
     assert {story.ended for story in verdict.evidence.ranks} == {"done"}
     assert verdict.broken == ()
