@@ -38,6 +38,7 @@ from tests.invariants.good import (
     until,
 )
 from tests.invariants.planted.layout import IN_BUCKETS
+from tests.invariants.planted.life import between
 
 # A gather that receives into a list of three, and one that is served without a collective, wrongly.
 THREE = Call("all_gather", (Buffer(3, "float32", True, 10),), (Buffer(2, "float32", True, 500),) * 3)
@@ -65,6 +66,8 @@ def norm_is(scalar: float) -> Break:
 
 
 HELD: list[tuple[str, str, Break]] = [
+    ("valid-means-complete", "what a prefetch before an accumulate has brought", between("accumulate")),
+    ("valid-means-complete", "what a prefetch of its other name has brought", between("accumulate", first="c")),
     (
         "buckets-tile",
         "a parameter that ends where its bucket ends",

@@ -56,6 +56,17 @@ def _again(first: float) -> Break:
     )
 
 
+def between(kind: str, first: str = "a") -> Break:
+    """A prefetch of `first`, then that, then a prefetch of a, which rank 0 says is there; rank 1 has not begun it."""
+    return both(
+        change(PREFETCH, None, parameters=(first,), available={first: False}),
+        change(WAIT, None, kind=kind, results={}, available={}),
+        change(UPDATE, None, kind="prefetch", available={"a": True}),
+        change(UPDATE, 1, available={"a": False}, began=11.0),
+        until(UPDATE),
+    )
+
+
 def _second_prefetch(recv: int, *, late: bool) -> Break:
     """The wait becomes a second prefetch, which receives into storage `recv`; rank 1 begins the first late, or not."""
     into = Call("all_gather", (Buffer(3, "float32", True, 10),), (Buffer(6, "float32", True, recv, 4),))
@@ -107,6 +118,7 @@ PLANTED: Plants = {
         Plant("at launch", _early(0, "a"), "available after a prefetch that rank 1 had not begun", 0, "a", PREFETCH),
         Plant("on the other rank", _early(1, "b"), "that rank 0 had not begun", 1, "b", PREFETCH),
         Plant("at a second launch", _again(10.0), "that rank 1 had not begun", 0, "a", WAIT),
+        Plant("at a launch after a release", between("release"), "that rank 1 had not begun", 0, "a", UPDATE),
         Plant("after invalidate", change(INVALIDATE, 1, available=_STALE), "available right after invalidate", 1, "a"),
         Plant(
             "served stale",
