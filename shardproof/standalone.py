@@ -584,7 +584,7 @@ def main() -> int:
     pool_size = 1 + max(rank for group in CASE["groups"] for rank in group["ranks"])
     sys.path.insert(0, os.getcwd())
     with tempfile.TemporaryDirectory() as folder:
-        context = mp.get_context("spawn")
+        context = mp.get_context("fork")  # nothing ran here yet; a fork finds torch imported
         ranks = [context.Process(target=run, args=(rank, pool_size, folder)) for rank in range(pool_size)]
         for rank in ranks:
             rank.start()

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from functools import cache
+from collections.abc import Callable
 from importlib.metadata import version
 
 import pytest
 
+from shardproof.case import Case
 from shardproof.deviations import Deviation, known_deviations
 from shardproof.engine import Engine
 
 NAMES = ("fsdp2", "fsdp2_hsdp", "fsdp2_resharded", "fsdp2_resharded_in_part", "dtensor", "fsdp1", "fsdp1_orig_params")
-# Those on CUDA are in tests/gpu.
-PINNED = [(name, known) for name in NAMES for known in known_deviations(name) if known.applies("cpu", version("torch"))]
+TORCH = version("torch")
+# These files include FSDP2's own, whose entries are judged once here, and for each form by `tox -e adapters`.
+FORMS = ("fsdp2_resharded", "fsdp2_resharded_in_part")
 
 
-@pytest.fixture(scope="module")
-def engine_of() -> Iterator[Callable[[str], Engine]]:
-    """One engine a name, for all tests: starting one takes longer than most cases."""
-    with ExitStack() as opened:
-        yield cache(lambda name: opened.enter_context(Engine(name, pool_size=4, deadline=60)))
+def said(known: Deviation) -> tuple[str, str, Case]:
+    return known.law, known.condition.text, known.case
+
+
+def entries(name: str) -> list[Deviation]:
+    """Its own; those on CUDA are in tests/gpu."""
+    included = [said(known) for known in known_deviations("fsdp2")] if name in FORMS else []
+    return [known for known in known_deviations(name) if said(known) not in included and known.applies("cpu", TORCH)]
+
+
+PINNED = [(name, known) for name in NAMES for known in entries(name)]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -50,28 +50,25 @@ def _operations(words: str, group: str) -> Iterator[Operation]:
         yield Operation(kind, (), group, int(value or 0))  # type: ignore[arg-type]  # kinds by name
 
 
-@pytest.fixture(scope="module", params=TRAINED, ids=[row[0] for row in TRAINED])
-def trained(request: pytest.FixtureRequest) -> Iterator[tuple[Engine, str, set[str], str]]:
-    name, kind, unjudged, left_out = request.param
-    with Engine(name, pool_size=4, deadline=60) as engine:
-        yield engine, kind, unjudged, left_out
-
-
 def outcomes(verdict: Verdict) -> dict[str, str]:
     return {judgement.law: judgement.outcome for judgement in verdict.judgements if judgement.law in LAWS}
 
 
+@pytest.mark.parametrize(("name", "kind", "unjudged", "left_out"), TRAINED, ids=[row[0] for row in TRAINED])
 @pytest.mark.parametrize("parameters", [MIXED[:1], MIXED], ids=["one", "mixed"])
 @pytest.mark.parametrize(("ranks", "others"), [((0,), (0, 1)), ((1, 2, 3), (0, 1)), ((0, 1), (0, 1, 2, 3))])
 def test_training_is_that_of_the_model(
-    trained: tuple[Engine, str, set[str], str],
+    engine_of: Callable[[str], Engine],
+    name: str,
+    kind: str,
+    unjudged: set[str],
+    left_out: str,
     ranks: Sequence[int],
     others: Sequence[int],
     parameters: tuple[Parameter, ...],
 ) -> None:
-    engine, kind, unjudged, left_out = trained
     able = tuple(p for p in parameters if p.id not in left_out)
-    verdict = engine.judge(case(kind, ranks, others, able), twice=True)
+    verdict = engine_of(name).judge(case(kind, ranks, others, able), twice=True)
     assert not verdict.broken, "\n".join(map(str, verdict.broken))
     assert all(story.ended == "done" for story in verdict.evidence.ranks)
     assert outcomes(verdict) == {law: "not judged" if law in unjudged else "held" for law in LAWS}
